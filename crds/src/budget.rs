@@ -51,11 +51,17 @@ mod tests {
 
     #[test]
     fn the_defaults_make_the_thirty_seconds_that_kubernetes_gives() {
-        assert_eq!(ShutdownBudget::new(20, 0).termination_grace_period_seconds(), 30);
+        assert_eq!(
+            ShutdownBudget::new(20, 0).termination_grace_period_seconds(),
+            30
+        );
     }
 
     #[test]
     fn a_huge_declaration_saturates_instead_of_wrapping() {
-        assert_eq!(ShutdownBudget::new(u32::MAX, 7).termination_grace_period_seconds(), u32::MAX);
+        assert_eq!(
+            ShutdownBudget::new(u32::MAX, 7).termination_grace_period_seconds(),
+            u32::MAX
+        );
     }
 }

@@ -7,5 +7,6 @@
 pub mod budget;
 pub mod commit;
 pub mod data_type;
+pub mod nearest;
 pub mod table;
 pub mod worker_config;
