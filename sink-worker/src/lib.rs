@@ -4,3 +4,5 @@
 //! Must not be here: the Kubernetes API, DDL.
 
 #![deny(unsafe_code)]
+
+pub mod kafka;
