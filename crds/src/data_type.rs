@@ -29,7 +29,12 @@ pub enum DataType {
     /// `Float64`.
     Float64,
     /// `Decimal(precision, scale)`; the precision picks 32, 64, 128 or 256 bits.
-    Decimal { precision: u8, scale: u8 },
+    Decimal {
+        /// Decimal digits in all, 1 to 76.
+        precision: u8,
+        /// Digits behind the point.
+        scale: u8,
+    },
     /// `Bool`.
     Bool,
     /// `Date`: days 1970-01-01 … 2149-06-06.
@@ -37,9 +42,17 @@ pub enum DataType {
     /// `Date32`: days 1900-01-01 … 2299-12-31.
     Date32,
     /// `DateTime[('zone')]`: seconds 1970 … 2106.
-    DateTime { zone: Option<String> },
+    DateTime {
+        /// Time zone that naive texts are read in and values are shown in.
+        zone: Option<String>,
+    },
     /// `DateTime64(precision[, 'zone'])`: 1900 … 2299 (2262 at precision 9).
-    DateTime64 { precision: u8, zone: Option<String> },
+    DateTime64 {
+        /// Digits behind the second, 0 to 9.
+        precision: u8,
+        /// As for `DateTime`.
+        zone: Option<String>,
+    },
     /// `UUID`.
     Uuid,
     /// `IPv4`.

@@ -7,6 +7,7 @@
 pub mod budget;
 pub mod commit;
 pub mod data_type;
+pub mod fingerprint;
 pub mod nearest;
 pub mod table;
 pub mod worker_config;
