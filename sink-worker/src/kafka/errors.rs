@@ -122,6 +122,24 @@ impl ErrorCode {
         ffi::code_name(self.0)
     }
 
+    /// Whether a look-up that failed with it can succeed when it is simply asked again, after a pause.
+    #[must_use]
+    pub fn is_transient(self) -> bool {
+        self.is_informational()
+            || matches!(
+                self,
+                Self::WAIT_COORD
+                    | Self::LEADER_NOT_AVAILABLE
+                    | Self::NOT_LEADER_FOR_PARTITION
+                    | Self::REQUEST_TIMED_OUT
+                    | Self::NETWORK_EXCEPTION
+                    | Self::COORDINATOR_LOAD_IN_PROGRESS
+                    | Self::COORDINATOR_NOT_AVAILABLE
+                    | Self::NOT_COORDINATOR
+                    | Self::THROTTLING_QUOTA_EXCEEDED
+            )
+    }
+
     /// Whether librdkafka goes on by itself, so that the event only informs.
     #[must_use]
     pub fn is_informational(self) -> bool {
@@ -323,6 +341,13 @@ mod tests {
         ] {
             assert_eq!(commit_error_class(code), class, "{code}");
         }
+    }
+
+    #[test]
+    fn a_missing_coordinator_is_asked_again_and_a_missing_right_is_not() {
+        assert!(ErrorCode::NOT_COORDINATOR.is_transient() && ErrorCode::TRANSPORT.is_transient());
+        assert!(!ErrorCode::GROUP_AUTHORIZATION_FAILED.is_transient());
+        assert!(!ErrorCode::UNKNOWN_TOPIC_OR_PART.is_transient());
     }
 
     #[test]

@@ -151,7 +151,8 @@ pub enum OpResult {
         /// Per partition what librdkafka says; for logs and for requests of one partition.
         elements: Vec<(TopicPartition, Option<Fault>)>,
     },
-    /// `list_group_offsets` was answered. An `Err` says nothing about what is committed.
+    /// `list_group_offsets` was answered. An `Err` says nothing about what is committed (ask again
+    /// where [`ErrorCode::is_transient`]).
     GroupOffsets(Result<Vec<GroupOffset>, Fault>),
     /// `describe_topics` was answered.
     Topics(Result<Vec<TopicInfo>, Fault>),
