@@ -1,1 +1,10 @@
-//! stub
+//! The operator: it observes, validates, plans and applies what a sink declares, and runs the fleet of workers.
+//!
+//! Must not be here: record handling.
+
+#![forbid(unsafe_code)]
+
+pub mod ddl;
+pub mod fleet;
+pub mod sql;
+pub mod warehouse;

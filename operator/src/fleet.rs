@@ -1,0 +1,174 @@
+//! The port to where workers run: what a fleet must be, what it is.
+//!
+//! Must not be here: how workers are started (`fleet/local.rs` runs child processes), decisions about a sink.
+
+pub mod local;
+
+use std::future::Future;
+use std::path::PathBuf;
+
+use clickhouse_sink_crds::worker_config::WorkerConfig;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::warehouse::Account;
+
+/// What a sink's fleet must be.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FleetSpec {
+    /// How many workers; 0: all are drained and stopped.
+    pub replicas: u32,
+    /// Hash of the configuration, 16 hex digits.
+    pub revision: String,
+    /// What each worker runs on.
+    pub config: Box<WorkerConfig>,
+}
+
+impl FleetSpec {
+    /// A fleet of workers on one configuration.
+    ///
+    /// # Errors
+    /// Where the configuration cannot be written as JSON.
+    pub fn new(replicas: u32, config: WorkerConfig) -> Result<Self, serde_json::Error> {
+        let revision = render_revision(&serde_json::to_vec(&config)?);
+        Ok(Self {
+            replicas,
+            revision,
+            config: Box::new(config),
+        })
+    }
+}
+
+/// The first 8 bytes of a SHA-256, as hex: names a configuration or a set of credentials.
+#[must_use]
+pub fn render_revision(bytes: &[u8]) -> String {
+    Sha256::digest(bytes)
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+/// What a fleet is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FleetState {
+    /// Revision that was asked for last; none before the first.
+    pub wanted_revision: Option<String>,
+    /// Workers that were asked for last.
+    pub wanted_replicas: u32,
+    /// The workers, by number.
+    pub workers: Vec<WorkerView>,
+    /// Rows inserted since the fleet was started, restarts included.
+    pub rows_inserted: u64,
+    /// Records rejected since the fleet was started, restarts included.
+    pub rejected: u64,
+    /// True where a worker that was stopped left rows for replay (exit code 3, killed, or crashed on the way).
+    pub left_rows: bool,
+}
+
+/// One worker.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkerView {
+    /// Its number, from 0.
+    pub index: u32,
+    /// What it is doing.
+    pub phase: WorkerPhase,
+    /// Revision it runs; none where it does not run.
+    pub revision: Option<String>,
+    /// Port of its HTTP endpoints on 127.0.0.1.
+    pub port: Option<u16>,
+    /// What it says about itself.
+    pub health: Health,
+    /// The last message about it that a person should see, for example how it ended.
+    pub message: Option<String>,
+}
+
+/// What a worker is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum WorkerPhase {
+    /// It runs.
+    Running,
+    /// It was asked to stop.
+    Draining,
+    /// It ended by itself and waits for its next start.
+    BackingOff,
+    /// It does not run, and should not.
+    Stopped,
+}
+
+/// What a worker says about itself over HTTP.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Health {
+    /// `/readyz` said so.
+    pub ready: bool,
+    /// Why it is not ready.
+    pub reasons: Vec<String>,
+    /// Records between what is committed and the end of the log, over its partitions.
+    pub lag: u64,
+    /// Rows inserted since it started.
+    pub rows_inserted: u64,
+    /// Records rejected since it started.
+    pub rejected: u64,
+    /// Partitions that are held.
+    pub holds: Vec<Hold>,
+}
+
+/// A partition that does not move, as the worker tells it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hold {
+    /// `topic/partition`.
+    pub partition: String,
+    /// A stable word.
+    pub reason: String,
+    /// What was expected, what was found, what to do.
+    #[serde(default)]
+    pub message: String,
+}
+
+/// Why a fleet could not be changed.
+#[derive(Debug, thiserror::Error)]
+pub enum FleetError {
+    /// A file or folder of the fleet's.
+    #[error("cannot write {path}: {source}; is the state folder writable?")]
+    File {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The configuration cannot be written.
+    #[error("cannot write the worker configuration as JSON: {source}")]
+    Config {
+        /// What serde said.
+        #[from]
+        source: serde_json::Error,
+    },
+}
+
+impl FleetError {
+    /// A stable word for status and scripts.
+    #[must_use]
+    pub const fn reason(&self) -> &'static str {
+        "FleetUnwritable"
+    }
+}
+
+/// The port.
+pub trait Fleet: Send + Sync {
+    /// Where a worker of this fleet will find these credentials: a function of the arguments alone.
+    fn locate_credentials(&self, account: &Account) -> PathBuf;
+
+    /// What the fleet is; reads only.
+    fn fetch_state(&self) -> impl Future<Output = FleetState> + Send;
+
+    /// Makes the fleet what it must be; returns when that is under way, not when it is done.
+    fn apply(
+        &self,
+        spec: &FleetSpec,
+        account: Option<&Account>,
+    ) -> impl Future<Output = Result<(), FleetError>> + Send;
+}
