@@ -1,0 +1,1 @@
+//! `cargo-deny`, where the person has none.
