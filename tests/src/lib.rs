@@ -9,6 +9,7 @@ pub mod http;
 pub mod paths;
 pub mod ports;
 pub mod process;
+pub mod proxy;
 pub mod run;
 pub mod stack;
 pub mod tasks;
