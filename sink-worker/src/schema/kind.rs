@@ -1,0 +1,352 @@
+//! What a value has to be for a column to take it, with every limit worked out beforehand.
+//!
+//! Must not be here: reading values.
+
+use clickhouse_sink_crds::data_type::{DataType, IntWidth};
+use clickhouse_sink_crds::worker_config::TimeUnit;
+use ethnum::U256;
+use jiff::tz::{TimeZone, TimeZoneDatabase};
+
+use super::keys::KeyTable;
+use super::text_column;
+use crate::column::Column;
+use crate::column::dictionary::{Dictionary, EntryShape};
+
+/// Deepest nesting of a type.
+const MAX_TYPE_DEPTH: usize = 16;
+/// 1900-01-01 in days and seconds from the epoch.
+const FIRST_DAY: i64 = -25_567;
+/// 2299-12-31 in days from the epoch.
+const LAST_DAY: i64 = 120_529;
+const DAY_SECONDS: i64 = 86_400;
+
+/// The kind of a column or of a part of it.
+#[derive(Clone, Debug)]
+pub(crate) enum Kind {
+    Text,
+    FixedText(usize),
+    Integer(IntegerKind),
+    Float32,
+    Float64,
+    Decimal(DecimalKind),
+    Bool,
+    Time(Box<TimeKind>),
+    Uuid,
+    Ipv4,
+    Ipv6,
+    Enum(Box<EnumKind>),
+    /// The inner kind is never nullable; the flag says whether NULL is allowed.
+    LowCardinality(Box<Kind>, bool),
+    Nullable(Box<Kind>),
+    Array(Box<Kind>),
+    Map(Box<Kind>, Box<Kind>),
+    Tuple(Box<TupleKind>),
+}
+
+/// An integer of so many bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IntegerKind {
+    pub(crate) width: usize,
+    pub(crate) signed: bool,
+}
+
+/// A decimal: an integer of so many bytes, `scale` digits of it behind the point.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DecimalKind {
+    pub(crate) width: usize,
+    pub(crate) scale: i32,
+    /// The largest magnitude: `10^precision - 1`.
+    pub(crate) limit: U256,
+}
+
+/// A date or time: ticks since the epoch.
+#[derive(Clone, Debug)]
+pub(crate) struct TimeKind {
+    pub(crate) width: usize,
+    /// True for `Date` and `Date32`: ticks are days.
+    pub(crate) days: bool,
+    /// Ticks per second are `10^digits`.
+    pub(crate) digits: u8,
+    pub(crate) min_ticks: i64,
+    pub(crate) max_ticks: i64,
+    /// What a time without an offset is read in.
+    pub(crate) zone: Zone,
+    /// What a plain number counts; without it numbers are refused.
+    pub(crate) unit: Option<TimeUnit>,
+}
+
+/// A time zone; UTC needs no look-up.
+#[derive(Clone, Debug)]
+pub(crate) enum Zone {
+    Utc,
+    Named(TimeZone),
+}
+
+/// Members of an enum.
+#[derive(Clone, Debug)]
+pub(crate) struct EnumKind {
+    pub(crate) width: usize,
+    /// Sorted by name.
+    names: Vec<(Box<[u8]>, i16)>,
+    /// Sorted.
+    numbers: Vec<i16>,
+}
+
+/// Elements of a tuple; `keys` where all of them have names.
+#[derive(Clone, Debug)]
+pub(crate) struct TupleKind {
+    pub(crate) elements: Vec<Kind>,
+    pub(crate) keys: Option<KeyTable>,
+}
+
+/// Why a type cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum KindError {
+    /// No such zone in the bundled database.
+    #[error("there is no time zone {0}; use a name of the IANA database, such as Europe/Berlin")]
+    UnknownZone(String),
+    /// The wrapper does not go with what is in it.
+    #[error("{outer} cannot hold {inner}")]
+    Nesting {
+        /// The wrapper.
+        outer: &'static str,
+        /// What is in it.
+        inner: String,
+    },
+    /// Too many levels.
+    #[error("the type is nested deeper than {MAX_TYPE_DEPTH} levels")]
+    TooDeep,
+    /// `Tuple()`, or an enum without members.
+    #[error("{0} must have at least one element")]
+    Empty(&'static str),
+}
+
+impl EnumKind {
+    fn new(members: impl Iterator<Item = (String, i16)>, width: usize) -> Result<Self, KindError> {
+        let mut names: Vec<_> = members.map(|(name, number)| (name.into_bytes().into_boxed_slice(), number)).collect();
+        names.sort_unstable();
+        let mut numbers: Vec<_> = names.iter().map(|(_, number)| *number).collect();
+        numbers.sort_unstable();
+        if numbers.is_empty() { Err(KindError::Empty("an enum")) } else { Ok(Self { width, names, numbers }) }
+    }
+
+    /// The number of a member.
+    pub(crate) fn number_of(&self, name: &[u8]) -> Option<i16> {
+        let at = self.names.binary_search_by(|(candidate, _)| candidate.as_ref().cmp(name)).ok()?;
+        self.names.get(at).map(|(_, number)| *number)
+    }
+
+    /// True where a member has this number.
+    pub(crate) fn has_number(&self, number: i16) -> bool {
+        self.numbers.binary_search(&number).is_ok()
+    }
+
+    fn zero(&self) -> i16 {
+        self.numbers.first().copied().unwrap_or_default()
+    }
+}
+
+impl TimeKind {
+    fn days(width: usize, min_ticks: i64, max_ticks: i64, unit: Option<TimeUnit>) -> Self {
+        Self { width, days: true, digits: 0, min_ticks, max_ticks, zone: Zone::Utc, unit }
+    }
+
+    fn seconds(zone: Zone, unit: Option<TimeUnit>) -> Self {
+        Self { width: 4, days: false, digits: 0, min_ticks: 0, max_ticks: i64::from(u32::MAX), zone, unit }
+    }
+
+    fn ticks(digits: u8, zone: Zone, unit: Option<TimeUnit>) -> Self {
+        let per_second = 10_i64.pow(u32::from(digits));
+        let min_ticks = FIRST_DAY * DAY_SECONDS * per_second;
+        let max_ticks = ((LAST_DAY + 1) * DAY_SECONDS).checked_mul(per_second).map_or(i64::MAX, |end| end - 1);
+        Self { width: 8, days: false, digits, min_ticks, max_ticks, zone, unit }
+    }
+}
+
+impl Kind {
+    /// The kind of a type; `unit` is what plain numbers count where it is a date or time.
+    pub(crate) fn compile(data_type: &DataType, unit: Option<TimeUnit>) -> Result<Self, KindError> {
+        compile(data_type, unit, 1)
+    }
+
+    /// An empty column of this kind.
+    pub(crate) fn empty_column(&self) -> Column {
+        match self {
+            Self::Text => text_column(),
+            Self::LowCardinality(inner, nullable) => {
+                let shape = inner.fixed_width().map_or(EntryShape::Text, EntryShape::Fixed);
+                Column::Dictionary(Box::new(Dictionary::new(shape, *nullable)))
+            }
+            Self::Nullable(inner) => Column::nullable(inner.empty_column()),
+            Self::Array(inner) => Column::array(inner.empty_column()),
+            Self::Map(key, value) => {
+                Column::array(Column::Tuple(vec![key.empty_column(), value.empty_column()]))
+            }
+            Self::Tuple(tuple) => Column::Tuple(tuple.elements.iter().map(Self::empty_column).collect()),
+            scalar => Column::fixed(scalar.fixed_width().unwrap_or(1)),
+        }
+    }
+
+    /// Bytes of one value where all values have the same.
+    fn fixed_width(&self) -> Option<usize> {
+        Some(match self {
+            Self::FixedText(width) => *width,
+            Self::Integer(integer) => integer.width,
+            Self::Decimal(decimal) => decimal.width,
+            Self::Time(time) => time.width,
+            Self::Enum(members) => members.width,
+            Self::Bool => 1,
+            Self::Float32 | Self::Ipv4 => 4,
+            Self::Float64 => 8,
+            Self::Uuid | Self::Ipv6 => 16,
+            _ => return None,
+        })
+    }
+
+    /// Appends what ClickHouse would take as the type's default.
+    pub(crate) fn push_zero(&self, column: &mut Column) {
+        match (self, column) {
+            (Self::Enum(members), Column::Fixed(column)) => {
+                column.data.extend_from_slice(members.zero().to_le_bytes().get(..members.width).unwrap_or_default());
+            }
+            (Self::Nullable(inner), Column::Nullable(column)) => {
+                column.nulls.data.push(1);
+                inner.push_zero(&mut column.inner);
+            }
+            (Self::LowCardinality(_, true), Column::Dictionary(column)) => column.push_null(),
+            (Self::LowCardinality(inner, false), Column::Dictionary(column)) => {
+                column.scratch.clear();
+                inner.write_zero(&mut column.scratch);
+                column.push_scratch();
+            }
+            (Self::Tuple(tuple), Column::Tuple(columns)) => {
+                tuple.elements.iter().zip(columns).for_each(|(kind, column)| kind.push_zero(column));
+            }
+            (_, Column::Fixed(column)) => column.push_zero(),
+            (_, Column::Text(column)) => column.push(b""),
+            (_, Column::Array(column)) => column.end_row(),
+            _ => debug_assert!(false, "a column has the shape of its kind"),
+        }
+    }
+
+    fn write_zero(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Enum(members) => {
+                out.extend_from_slice(members.zero().to_le_bytes().get(..members.width).unwrap_or_default());
+            }
+            scalar => out.resize(scalar.fixed_width().unwrap_or(0), 0),
+        }
+    }
+}
+
+fn compile(data_type: &DataType, unit: Option<TimeUnit>, depth: usize) -> Result<Kind, KindError> {
+    if depth > MAX_TYPE_DEPTH {
+        return Err(KindError::TooDeep);
+    }
+    let below = |inner: &DataType| compile(inner, unit, depth + 1).map(Box::new);
+    Ok(match data_type {
+        DataType::LowCardinality(inner) => compile_low_cardinality(inner, unit, depth)?,
+        DataType::Nullable(inner) if inner.is_composite() || inner.is_nullable() => return Err(nesting("Nullable", inner)),
+        DataType::Nullable(inner) if matches!(**inner, DataType::LowCardinality(_)) => {
+            return Err(nesting("Nullable", inner));
+        }
+        DataType::Nullable(inner) => Kind::Nullable(below(inner)?),
+        DataType::Array(inner) => Kind::Array(below(inner)?),
+        DataType::Map(key, _) if !can_be_key(key) => return Err(nesting("a Map key", key)),
+        DataType::Map(key, value) => Kind::Map(below(key)?, below(value)?),
+        DataType::Tuple(fields) => compile_tuple(fields, unit, depth)?,
+        scalar => compile_scalar(scalar, unit)?,
+    })
+}
+
+fn nesting(outer: &'static str, inner: &DataType) -> KindError {
+    KindError::Nesting { outer, inner: inner.to_string() }
+}
+
+/// Keys of JSON objects are text; NULL, true and structures have no place there.
+fn can_be_key(data_type: &DataType) -> bool {
+    !data_type.is_nullable() && !data_type.bare().is_composite() && *data_type.bare() != DataType::Bool
+}
+
+fn compile_low_cardinality(inner: &DataType, unit: Option<TimeUnit>, depth: usize) -> Result<Kind, KindError> {
+    let bare = inner.bare();
+    let refused = bare.is_composite() || matches!(bare, DataType::Decimal { .. } | DataType::DateTime64 { .. });
+    if refused || matches!(inner, DataType::LowCardinality(_)) {
+        return Err(nesting("LowCardinality", inner));
+    }
+    Ok(Kind::LowCardinality(Box::new(compile(bare, unit, depth + 1)?), inner.is_nullable()))
+}
+
+fn compile_tuple(
+    fields: &[(Option<String>, DataType)],
+    unit: Option<TimeUnit>,
+    depth: usize,
+) -> Result<Kind, KindError> {
+    if fields.is_empty() {
+        return Err(KindError::Empty("a Tuple"));
+    }
+    let elements = fields.iter().map(|(_, inner)| compile(inner, unit, depth + 1)).collect::<Result<_, _>>()?;
+    let names: Option<Vec<&str>> = fields.iter().map(|(name, _)| name.as_deref()).collect();
+    Ok(Kind::Tuple(Box::new(TupleKind { elements, keys: names.map(|names| KeyTable::new(&names)) })))
+}
+
+fn compile_scalar(data_type: &DataType, unit: Option<TimeUnit>) -> Result<Kind, KindError> {
+    Ok(match data_type {
+        DataType::FixedString(length) => Kind::FixedText(usize::try_from(*length).unwrap_or(usize::MAX)),
+        DataType::Int(width) => integer(*width, true),
+        DataType::UInt(width) => integer(*width, false),
+        DataType::Float32 => Kind::Float32,
+        DataType::Float64 => Kind::Float64,
+        DataType::Decimal { precision, scale } => Kind::Decimal(decimal(*precision, *scale)),
+        DataType::Bool => Kind::Bool,
+        DataType::Date => time(TimeKind::days(2, 0, i64::from(u16::MAX), unit)),
+        DataType::Date32 => time(TimeKind::days(4, FIRST_DAY, LAST_DAY, unit)),
+        DataType::DateTime { zone } => time(TimeKind::seconds(find_zone(zone.as_deref())?, unit)),
+        DataType::DateTime64 { precision, zone } => {
+            time(TimeKind::ticks(*precision, find_zone(zone.as_deref())?, unit))
+        }
+        DataType::Uuid => Kind::Uuid,
+        DataType::Ipv4 => Kind::Ipv4,
+        DataType::Ipv6 => Kind::Ipv6,
+        DataType::Enum8(members) => {
+            enumeration(EnumKind::new(members.iter().map(|(name, number)| (name.clone(), i16::from(*number))), 1)?)
+        }
+        DataType::Enum16(members) => enumeration(EnumKind::new(members.iter().cloned(), 2)?),
+        _ => Kind::Text,
+    })
+}
+
+fn integer(width: IntWidth, signed: bool) -> Kind {
+    Kind::Integer(IntegerKind { width: usize::from(width.bits() / 8), signed })
+}
+
+fn decimal(precision: u8, scale: u8) -> DecimalKind {
+    let width = match precision {
+        0..=9 => 4,
+        10..=18 => 8,
+        19..=38 => 16,
+        _ => 32,
+    };
+    let limit = U256::new(10).pow(u32::from(precision.min(76))) - U256::ONE;
+    DecimalKind { width, scale: i32::from(scale), limit }
+}
+
+fn time(kind: TimeKind) -> Kind {
+    Kind::Time(Box::new(kind))
+}
+
+fn enumeration(kind: EnumKind) -> Kind {
+    Kind::Enum(Box::new(kind))
+}
+
+/// The zone of a column; none declared: UTC. Always from the database in this binary, so that the host cannot change
+/// what a record means.
+fn find_zone(name: Option<&str>) -> Result<Zone, KindError> {
+    match name {
+        None | Some("" | "UTC" | "Etc/UTC" | "UCT" | "Zulu" | "GMT") => Ok(Zone::Utc),
+        Some(name) => TimeZoneDatabase::bundled()
+            .get(name)
+            .map(Zone::Named)
+            .map_err(|_| KindError::UnknownZone(name.to_owned())),
+    }
+}
