@@ -275,13 +275,11 @@ fn topic_id(member: &mut Member, topic: &str) -> Result<String, ErrorCode> {
     };
     let found = topics.remove(0);
     assert_eq!(&*found.topic, topic);
-    match found.fault {
-        Some(fault) => Err(fault.code),
-        None => {
-            assert_eq!(found.partitions, 2);
-            Ok(found.topic_id)
-        }
+    if let Some(fault) = found.fault {
+        return Err(fault.code);
     }
+    assert_eq!(found.partitions, 2);
+    Ok(found.topic_id)
 }
 
 #[test]
@@ -489,6 +487,71 @@ fn close(mut member: Member) {
         "{:?}",
         began.elapsed()
     );
+}
+
+#[test]
+fn a_consumer_that_is_dropped_in_the_middle_of_anything_is_gone_soon() {
+    let topic = new_topic("drop", 2);
+    let group = unique("g");
+    produce(&topic, 0, 20_000);
+    let mut reading = Member::of(&group, &topic);
+    reading.until("some records", |m| {
+        m.offsets.values().any(|o| !o.is_empty())
+    });
+    let mut closing = Member::of(&unique("g"), &topic);
+    closing.join(2);
+    closing.consumer.commit(&[item(&topic, 0, 1, "")]).unwrap();
+    closing.consumer.close_async().unwrap();
+    for member in [
+        reading,
+        closing,
+        Member::alone(&group),
+        Member::of(&group, &topic),
+    ] {
+        let began = Instant::now();
+        drop(member);
+        assert!(
+            began.elapsed() < Duration::from_secs(3),
+            "{:?}",
+            began.elapsed()
+        );
+    }
+}
+
+#[test]
+fn a_member_that_did_not_poll_is_told_and_can_not_commit() {
+    let topic = new_topic("stall", 1);
+    let group = unique("g");
+    let quick = [
+        ("session.timeout.ms", "1500"),
+        ("heartbeat.interval.ms", "300"),
+        ("max.poll.interval.ms", "2000"),
+    ];
+    let mut member = Member::with(&group, &quick);
+    member
+        .consumer
+        .subscribe(std::slice::from_ref(&topic))
+        .unwrap();
+    member.join(1);
+    std::thread::sleep(Duration::from_secs(4));
+    let refused = member.consumer.commit(&[item(&topic, 0, 1, "late")]);
+    assert!(
+        matches!(refused, Err(KafkaError::NotAMember { .. })),
+        "{refused:?}"
+    );
+    member.until("told", |m| {
+        m.events.iter().any(|event| {
+            matches!(event, MainEvent::Error { fault, fatal: false, .. } if fault.code == ErrorCode::MAX_POLL_EXCEEDED)
+        })
+    });
+    let revoked = |m: &mut Member| {
+        m.events
+            .iter()
+            .any(|event| matches!(event, MainEvent::Revoke { .. }))
+    };
+    member.until("revoked", revoked);
+    member.join(1);
+    assert_eq!(member.committed(&group, &tp(&topic, 0)), (None, Vec::new()));
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::ffi::c_char;
 use std::ptr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdkafka_sys as sys;
 
@@ -27,6 +27,10 @@ const ANY_PARTITION: i32 = -1;
 /// How many left-over records of a given-up partition are freed at once.
 const SWEEP_RECORDS: usize = 1024;
 
+/// How long a drop in the middle of a close goes on with it, and how long it waits for each of its events.
+const LAST_CLOSE_WAIT: Duration = Duration::from_secs(1);
+const LAST_CLOSE_POLL: Duration = Duration::from_millis(20);
+
 /// Names one partition queue of one consumer; it stays valid for the life of the consumer, whoever owns the partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartitionHandle(usize);
@@ -43,7 +47,8 @@ struct Slot {
 /// nothing is left or the budget is used up, then park. The waker ends the park when anything new comes. `poll_main`
 /// has to be called at least every half of `max.poll.interval.ms`, also while a rebalance is being answered.
 ///
-/// Dropping it leaves the group to find out by itself (no `LeaveGroup`, no waiting for a coordinator); see [`Self::close_async`].
+/// Dropping it leaves the group to find out by itself (no `LeaveGroup`, no waiting for a coordinator; at most a second
+/// where a close was begun); see [`Self::close_async`].
 pub struct Consumer {
     // Fields are dropped in this order: queues before the client that they belong to.
     slots: Vec<Slot>,
@@ -122,6 +127,7 @@ impl Consumer {
                 sys::RD_KAFKA_EVENT_LOG => write_log(&event),
                 sys::RD_KAFKA_EVENT_REBALANCE => return Some(self.read_rebalance(&event)),
                 sys::RD_KAFKA_EVENT_ERROR => return Some(self.read_error(&event)),
+                sys::RD_KAFKA_EVENT_FETCH => return Some(stray_record()),
                 _ => {}
             }
         }
@@ -138,8 +144,8 @@ impl Consumer {
                 lost: self.client.is_assignment_lost(),
             },
             code => {
-                // SAFETY: the client is alive; null gives everything up, as librdkafka asks for after such an event.
-                unsafe { sys::rd_kafka_assign(self.client.raw(), ptr::null()) };
+                // librdkafka asks for this after such an event.
+                self.client.unassign_all();
                 self.slots.iter_mut().for_each(|slot| slot.assigned = false);
                 MainEvent::RebalanceFailed(Fault {
                     code,
@@ -345,6 +351,39 @@ impl Consumer {
     /// Leaves everything as it is, threads and memory included, for a process that is about to exit.
     pub fn abandon(self) {
         std::mem::forget(self);
+    }
+}
+
+impl Drop for Consumer {
+    /// A close that was begun has to end before the client can be destroyed: librdkafka would wait for the answer to
+    /// its last revocation for ever. Where it does not end soon, the client is left alive instead.
+    fn drop(&mut self) {
+        let Some(closing) = &self.closing else { return };
+        let deadline = Instant::now() + LAST_CLOSE_WAIT;
+        while !self.client.is_closed() {
+            if Instant::now() >= deadline {
+                self.client.leak();
+                return;
+            }
+            if let Some(event) = closing.poll(LAST_CLOSE_POLL)
+                && event.kind() == sys::RD_KAFKA_EVENT_REBALANCE
+            {
+                self.client.unassign_all();
+            }
+        }
+    }
+}
+
+/// A record outside of its partition's queue is one that nobody will count: the consumer cannot be gone on with.
+fn stray_record() -> MainEvent {
+    let text = "a record came on the main queue; its partition was not split".to_owned();
+    MainEvent::Error {
+        fault: Fault {
+            code: ErrorCode::STATE,
+            text,
+        },
+        partition: None,
+        fatal: true,
     }
 }
 

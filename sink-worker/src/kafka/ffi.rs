@@ -180,7 +180,10 @@ impl Drop for Config {
 /// One librdkafka client of the consumer kind.
 ///
 /// Queues must be dropped before it; the owners of this module's types keep that order by the order of their fields.
-pub(super) struct Client(NonNull<sys::rd_kafka_t>);
+pub(super) struct Client {
+    pointer: NonNull<sys::rd_kafka_t>,
+    leaked: bool,
+}
 
 // SAFETY: librdkafka's handle may be used from any thread; nothing in it is bound to the thread that made it.
 unsafe impl Send for Client {}
@@ -209,11 +212,25 @@ impl Client {
             });
         };
         std::mem::forget(config);
-        Ok(Self(pointer))
+        Ok(Self {
+            pointer,
+            leaked: false,
+        })
     }
 
     pub(super) fn raw(&self) -> *mut sys::rd_kafka_t {
-        self.0.as_ptr()
+        self.pointer.as_ptr()
+    }
+
+    /// Lets the client live on when this handle is dropped, since destroying it would not come back.
+    pub(super) fn leak(&mut self) {
+        self.leaked = true;
+    }
+
+    /// Gives every partition up, which answers any rebalance event.
+    pub(super) fn unassign_all(&self) {
+        // SAFETY: the client is alive; null means none.
+        unsafe { sys::rd_kafka_assign(self.raw(), ptr::null()) };
     }
 
     /// Sends errors and logs where the group's events are, so that one queue tells all.
@@ -285,6 +302,9 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
+        if self.leaked {
+            return;
+        }
         let flags = if self.is_closed() {
             0
         } else {

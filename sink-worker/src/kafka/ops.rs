@@ -139,7 +139,7 @@ impl Consumer {
         options.set_read_committed(read_committed);
         // SAFETY: all arguments are alive; the list is copied.
         unsafe {
-            sys::rd_kafka_ListOffsets(self.client.raw(), list.raw(), options.0, self.ops.raw())
+            sys::rd_kafka_ListOffsets(self.client.raw(), list.raw(), options.0, self.ops.raw());
         };
         Ok(id)
     }

@@ -144,7 +144,12 @@ pub(crate) struct Member {
 
 impl Member {
     pub(crate) fn alone(group: &str) -> Self {
-        let consumer = Consumer::open(&config(group, &[]), Waker::for_current_thread()).unwrap();
+        Self::with(group, &[])
+    }
+
+    pub(crate) fn with(group: &str, properties: &[(&str, &str)]) -> Self {
+        let consumer =
+            Consumer::open(&config(group, properties), Waker::for_current_thread()).unwrap();
         Self {
             consumer,
             handles: BTreeMap::new(),
