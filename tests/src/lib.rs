@@ -4,12 +4,20 @@
 
 #![forbid(unsafe_code)]
 
+pub mod clickhouse;
 pub mod components;
+pub mod env;
 pub mod http;
+pub mod kafka;
+pub mod metrics;
 pub mod paths;
 pub mod ports;
 pub mod process;
+pub mod produce;
+pub mod programs;
 pub mod proxy;
 pub mod run;
+pub mod sink;
 pub mod stack;
 pub mod tasks;
+pub mod wait;

@@ -65,6 +65,17 @@ impl ProcessId {
         self.is_alive() && Pid::from_raw(self.pid).is_some_and(|pid| kill_process_group(pid, signal).is_ok())
     }
 
+    /// Its running direct children whose program has this file name.
+    #[must_use]
+    pub fn children_of_program(&self, program: &str) -> Vec<Self> {
+        let runs_it = |pid: i32| {
+            let exe = fs::read_link(format!("/proc/{pid}/exe"));
+            exe.is_ok_and(|exe| exe.file_name().is_some_and(|name| name == program))
+        };
+        let children = fetch_parents().into_iter().filter(|(pid, parent)| *parent == self.pid && runs_it(*pid));
+        children.filter_map(|(pid, _)| Self::of(pid)).collect()
+    }
+
     /// Ends the process, its group and all their descendants at once.
     pub fn end(&self) {
         if !self.is_alive() {
@@ -93,9 +104,9 @@ fn boot_id() -> String {
     text.trim().to_owned()
 }
 
-/// All processes below `root`, found through their parents' ids.
-fn fetch_descendants(root: i32) -> Vec<ProcessId> {
-    let parents: Vec<(i32, i32)> = fs::read_dir("/proc")
+/// All processes with their parents.
+fn fetch_parents() -> Vec<(i32, i32)> {
+    fs::read_dir("/proc")
         .into_iter()
         .flatten()
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
@@ -103,8 +114,12 @@ fn fetch_descendants(root: i32) -> Vec<ProcessId> {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
             Some((pid, parse_stat(&stat)?.1))
         })
-        .collect();
-    find_descendants(root, &parents).into_iter().filter_map(ProcessId::of).collect()
+        .collect()
+}
+
+/// All processes below `root`, found through their parents' ids.
+fn fetch_descendants(root: i32) -> Vec<ProcessId> {
+    find_descendants(root, &fetch_parents()).into_iter().filter_map(ProcessId::of).collect()
 }
 
 fn find_descendants(root: i32, parents: &[(i32, i32)]) -> Vec<i32> {
