@@ -4,10 +4,22 @@
 
 #![forbid(unsafe_code)]
 
+pub mod api;
 pub mod budget;
+pub mod check;
+pub mod codegen;
 pub mod commit;
 pub mod data_type;
+pub mod expression;
 pub mod fingerprint;
+pub mod manifest;
+pub mod names;
 pub mod nearest;
+pub mod path;
+pub mod quantity;
+pub mod resolve;
+pub mod schema;
 pub mod table;
+pub mod validate;
+pub mod violation;
 pub mod worker_config;

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::budget::ShutdownBudget;
@@ -97,7 +98,7 @@ pub struct RecordFormat {
 }
 
 /// What to do with a field of the record that no column takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum UnknownFields {
     /// It is skipped (and still checked to be valid JSON).
     Ignore,
@@ -106,7 +107,7 @@ pub enum UnknownFields {
 }
 
 /// What to do with a record without payload (a null value, not an empty one).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Tombstones {
     /// It makes no row; its offset counts as done.
     Skip,
@@ -163,7 +164,7 @@ pub struct ColumnMapping {
 }
 
 /// What to do where the record lacks the path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum OnMissing {
     /// The column's default.
     Default,
@@ -174,7 +175,7 @@ pub enum OnMissing {
 }
 
 /// What to do where the value does not fit the column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum OnError {
     /// The record is rejected.
     Reject,
@@ -187,7 +188,7 @@ pub enum OnError {
 }
 
 /// Unit of plain numbers in date and time columns: a count since the epoch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum TimeUnit {
     /// Days (Date, Date32).
     Days,
@@ -216,7 +217,7 @@ pub struct BatchLimits {
 }
 
 /// Compression of the request body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Compression {
     /// Cheap; the default.
     #[serde(rename = "LZ4")]
@@ -239,7 +240,7 @@ pub struct Delivery {
 }
 
 /// What is promised about each record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Guarantee {
     /// Never lost; a crash may replay what was inserted but not committed.
     AtLeastOnce,

@@ -1,0 +1,153 @@
+//! Reads `system.tables.engine_full`: the engine's arguments and the table's settings.
+//!
+//! Must not be here: what they should be.
+
+use std::collections::BTreeMap;
+
+use crate::expression::normalise;
+
+/// Arguments and settings of an engine.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct EngineText {
+    arguments: Vec<String>,
+    settings: BTreeMap<String, String>,
+}
+
+impl EngineText {
+    /// Reads for example `ReplacingMergeTree(v) ORDER BY id SETTINGS index_granularity = 8192`.
+    pub(super) fn read(engine_full: &str) -> Self {
+        let end = engine_full
+            .find(|c: char| !c.is_ascii_alphanumeric())
+            .unwrap_or(engine_full.len());
+        let (_, rest) = engine_full.split_at(end);
+        let arguments = rest
+            .strip_prefix('(')
+            .map(|inside| split_top_level(&inside[..closing(inside)]));
+        Self {
+            arguments: arguments.unwrap_or_default(),
+            settings: read_settings(rest),
+        }
+    }
+
+    /// The version column of a Replacing engine; the path and replica name of a replicated one come before it.
+    pub(super) fn version_column(&self, engine: &str) -> Option<String> {
+        if !engine.ends_with("ReplacingMergeTree") {
+            return None;
+        }
+        let column = self
+            .arguments
+            .iter()
+            .find(|argument| !argument.starts_with('\''))?;
+        Some(normalise(column)).filter(|column| !column.is_empty())
+    }
+
+    /// The value of a setting, without quotes.
+    pub(super) fn setting(&self, name: &str) -> Option<&str> {
+        self.settings.get(name).map(String::as_str)
+    }
+}
+
+/// Where the bracket that was open closes.
+fn closing(inside: &str) -> usize {
+    let mut depth = 0;
+    for (index, c, quoted) in signs(inside) {
+        match c {
+            _ if quoted => {}
+            '(' => depth += 1,
+            ')' if depth == 0 => return index,
+            ')' => depth -= 1,
+            _ => {}
+        }
+    }
+    inside.len()
+}
+
+fn split_top_level(text: &str) -> Vec<String> {
+    let (mut parts, mut start, mut depth) = (Vec::new(), 0, 0);
+    for (index, c, quoted) in signs(text) {
+        match c {
+            _ if quoted => {}
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(text[start..index].trim().to_owned());
+                start = index + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(text[start..].trim().to_owned());
+    parts
+}
+
+/// Every character, and whether it stands inside quotes.
+fn signs(text: &str) -> impl Iterator<Item = (usize, char, bool)> {
+    let (mut mark, mut escaped) = (None, false);
+    text.char_indices().map(move |(index, c)| {
+        let quoted = mark.is_some();
+        match (mark, c) {
+            _ if escaped => escaped = false,
+            (Some(_), '\\') => escaped = true,
+            (Some(open), c) if c == open => mark = None,
+            (None, '\'' | '`' | '"') => mark = Some(c),
+            _ => {}
+        }
+        (index, c, quoted)
+    })
+}
+
+fn read_settings(rest: &str) -> BTreeMap<String, String> {
+    // The word may stand inside quotes before; settings are the last part of the text.
+    let Some((_, settings)) = rest.rsplit_once("SETTINGS ") else {
+        return BTreeMap::new();
+    };
+    let pairs = split_top_level(settings);
+    pairs
+        .iter()
+        .filter_map(|pair| pair.split_once('='))
+        .map(|(name, value)| {
+            (
+                name.trim().to_owned(),
+                value.trim().trim_matches('\'').to_owned(),
+            )
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_found_behind_path_and_replica() {
+        let version = |engine: &str, full: &str| EngineText::read(full).version_column(engine);
+        assert_eq!(
+            version(
+                "ReplacingMergeTree",
+                "ReplacingMergeTree(v) ORDER BY (a, b)"
+            )
+            .as_deref(),
+            Some("v")
+        );
+        let replicated = "ReplicatedReplacingMergeTree('/t/{shard}', '{replica}', `v`) ORDER BY id";
+        assert_eq!(
+            version("ReplicatedReplacingMergeTree", replicated).as_deref(),
+            Some("v")
+        );
+        assert_eq!(
+            version("ReplacingMergeTree", "ReplacingMergeTree ORDER BY tuple()"),
+            None
+        );
+        assert_eq!(version("MergeTree", "MergeTree ORDER BY (x)"), None);
+    }
+
+    #[test]
+    fn settings_are_read_with_and_without_quotes() {
+        let text = EngineText::read(
+            "MergeTree ORDER BY f('a, SETTINGS') SETTINGS a = 1, storage_policy = 'hot, cold'",
+        );
+        assert_eq!(text.setting("a"), Some("1"));
+        assert_eq!(text.setting("storage_policy"), Some("hot, cold"));
+        assert_eq!(text.setting("b"), None);
+    }
+}

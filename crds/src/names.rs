@@ -1,0 +1,50 @@
+//! Labels, annotations, condition types and reasons: one place for every name that others match on.
+//!
+//! Must not be here: what they are used for.
+
+/// Label with the sink's name on everything that is made for it.
+pub const LABEL_SINK: &str = "clickhouse-sink.io/sink";
+/// Annotation: a new value rolls the workers.
+pub const ANNOTATION_RESTART: &str = "clickhouse-sink.io/restart";
+/// Annotation: `disabled` stops the operator's hand on this sink.
+pub const ANNOTATION_RECONCILE: &str = "clickhouse-sink.io/reconcile";
+
+/// Conditions of a sink.
+pub mod condition {
+    /// The spec is valid, the table as declared, workers are there, no partition is held.
+    pub const READY: &str = "Ready";
+    /// The spec passed every check.
+    pub const SPEC_VALID: &str = "SpecValid";
+    /// The table is as declared.
+    pub const SCHEMA_IN_SYNC: &str = "SchemaInSync";
+    /// Workers run and answer.
+    pub const WORKERS_AVAILABLE: &str = "WorkersAvailable";
+}
+
+/// Reasons of conditions.
+pub mod reason {
+    /// Everything is as it should be.
+    pub const AS_DECLARED: &str = "AsDeclared";
+    /// The spec breaks a rule.
+    pub const INVALID_SPEC: &str = "InvalidSpec";
+    /// The Secret with the credentials is not there, or lacks a key.
+    pub const SECRET_MISSING: &str = "SecretMissing";
+    /// The table differs from what is declared.
+    pub const TABLE_NOT_AS_DECLARED: &str = "TableNotAsDeclared";
+    /// The table is not there, and may not be created.
+    pub const TABLE_MISSING: &str = "TableMissing";
+    /// ClickHouse does not answer.
+    pub const CLICKHOUSE_UNREACHABLE: &str = "ClickHouseUnreachable";
+    /// ClickHouse refuses the credentials or lacks a grant.
+    pub const UNAUTHORIZED: &str = "Unauthorized";
+    /// Workers are starting.
+    pub const WORKERS_STARTING: &str = "WorkersStarting";
+    /// A worker ends again and again.
+    pub const WORKERS_CRASHING: &str = "WorkersCrashing";
+    /// `spec.paused` is true.
+    pub const PAUSED: &str = "Paused";
+    /// `spec.replicas` is 0.
+    pub const SCALED_TO_ZERO: &str = "ScaledToZero";
+    /// A partition is held.
+    pub const PARTITION_HELD: &str = "PartitionHeld";
+}

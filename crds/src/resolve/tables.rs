@@ -1,0 +1,187 @@
+//! The tables that a sink needs.
+//!
+//! Must not be here: SQL.
+
+use std::collections::BTreeMap;
+
+use super::canonical_type;
+use crate::api::{ClickHouseSink, ClickHouseSinkSpec, EngineSpec, MetadataColumnsMode};
+use crate::table::{ColumnDefinition, Engine, TableDefinition};
+
+/// The setting that makes a plain `MergeTree` know an INSERT again.
+pub const DEDUPLICATION_WINDOW_SETTING: &str = "non_replicated_deduplication_window";
+/// How many INSERTs it remembers, one entry for each table partition of each.
+pub const DEDUPLICATION_WINDOW: &str = "100000";
+
+/// Name of the rejected table.
+#[must_use]
+pub fn rejected_table_name(spec: &ClickHouseSinkSpec) -> String {
+    let declared = spec
+        .dead_letter
+        .table
+        .as_ref()
+        .and_then(|table| table.name.clone());
+    declared.unwrap_or_else(|| format!("{}_rejected", spec.table.name))
+}
+
+/// What the sink's table must look like: declared columns, metadata columns, the deduplication window.
+#[must_use]
+pub fn expected_table(sink: &ClickHouseSink) -> TableDefinition {
+    let spec = &sink.spec;
+    let table = &spec.table;
+    let mut settings = table.settings.clone();
+    settings
+        .entry(DEDUPLICATION_WINDOW_SETTING.to_owned())
+        .or_insert_with(|| DEDUPLICATION_WINDOW.to_owned());
+    TableDefinition {
+        database: spec.clickhouse.database.clone(),
+        name: table.name.clone(),
+        engine: engine(&table.engine),
+        columns: columns(spec),
+        order_by: table.order_by.clone(),
+        partition_by: table.partition_by.clone(),
+        ttl: table.ttl.clone(),
+        settings,
+    }
+}
+
+fn engine(engine: &EngineSpec) -> Engine {
+    match &engine.replacing_merge_tree {
+        Some(replacing) => Engine::ReplacingMergeTree {
+            version_column: replacing.version_column.clone(),
+        },
+        None => Engine::MergeTree,
+    }
+}
+
+fn columns(spec: &ClickHouseSinkSpec) -> Vec<ColumnDefinition> {
+    let declared = spec.table.columns.iter().map(|column| ColumnDefinition {
+        name: column.name.clone(),
+        data_type: canonical_type(&column.data_type),
+        default: column.default.clone(),
+        comment: column.comment.clone(),
+    });
+    let metadata: &[_] = if has_metadata_columns(spec) {
+        &[
+            (
+                "_topic",
+                "LowCardinality(String)",
+                "Kafka topic of the record",
+            ),
+            ("_partition", "UInt32", "Kafka partition of the record"),
+            ("_offset", "UInt64", "Kafka offset of the record"),
+            (
+                "_timestamp",
+                "DateTime64(3, 'UTC')",
+                "Kafka timestamp of the record",
+            ),
+        ]
+    } else {
+        &[]
+    };
+    declared
+        .chain(
+            metadata
+                .iter()
+                .map(|(name, data_type, comment)| column(name, data_type, comment)),
+        )
+        .collect()
+}
+
+pub(super) fn has_metadata_columns(spec: &ClickHouseSinkSpec) -> bool {
+    spec.table.metadata_columns.mode == MetadataColumnsMode::All
+}
+
+fn column(name: &str, data_type: &str, comment: &str) -> ColumnDefinition {
+    ColumnDefinition {
+        name: name.to_owned(),
+        data_type: data_type.to_owned(),
+        default: None,
+        comment: Some(comment.to_owned()),
+    }
+}
+
+/// The table of rejected records and gaps.
+///
+/// One row for each record, however often it is replayed: rows of the same place collapse to the one with the latest
+/// `rejected_at`. A row is marked as replayed by inserting it again with `replayed_at` set and the same `rejected_at`
+/// (of equals the last inserted stays); rejected again later, it is open again.
+#[must_use]
+pub fn rejected_table(sink: &ClickHouseSink) -> TableDefinition {
+    TableDefinition {
+        database: sink.spec.clickhouse.database.clone(),
+        name: rejected_table_name(&sink.spec),
+        engine: Engine::ReplacingMergeTree {
+            version_column: "rejected_at".to_owned(),
+        },
+        columns: REJECTED_COLUMNS
+            .iter()
+            .map(|(name, data_type, comment)| column(name, data_type, comment))
+            .collect(),
+        order_by: ["topic", "topic_id", "partition", "offset", "epoch", "kind"]
+            .map(str::to_owned)
+            .to_vec(),
+        partition_by: None,
+        ttl: None,
+        settings: BTreeMap::from([(
+            DEDUPLICATION_WINDOW_SETTING.to_owned(),
+            DEDUPLICATION_WINDOW.to_owned(),
+        )]),
+    }
+}
+
+/// Name, type and comment of the rejected table's columns.
+const REJECTED_COLUMNS: [(&str, &str, &str); 20] = [
+    ("topic", "LowCardinality(String)", "Kafka topic"),
+    ("topic_id", "String", "id of the Kafka topic"),
+    ("partition", "UInt32", "Kafka partition"),
+    ("offset", "UInt64", "Kafka offset, of a gap the first"),
+    ("epoch", "String", "epoch of the position"),
+    ("kind", "LowCardinality(String)", "record or gap"),
+    (
+        "end_offset",
+        "UInt64",
+        "offset behind the record or the gap",
+    ),
+    ("cause", "LowCardinality(String)", "why a gap is there"),
+    ("lost", "LowCardinality(String)", "of a gap: lost or maybe"),
+    ("key", "String", "key of the record, as bytes"),
+    ("payload", "String", "payload of the record, as bytes"),
+    (
+        "headers",
+        "Array(Tuple(name String, value String))",
+        "headers of the record, values as bytes",
+    ),
+    (
+        "timestamp",
+        "DateTime64(3, 'UTC')",
+        "Kafka timestamp of the record",
+    ),
+    ("column", "String", "column whose value did not fit"),
+    (
+        "reason",
+        "LowCardinality(String)",
+        "why the record was rejected",
+    ),
+    (
+        "code",
+        "Int32",
+        "ClickHouse error code; 0: the worker rejected it",
+    ),
+    ("mapping", "String", "name of the mapping that rejected it"),
+    (
+        "message",
+        "String",
+        "what was expected and found, without the value",
+    ),
+    (
+        "rejected_at",
+        "DateTime64(3, 'UTC')",
+        "when it was rejected; the latest stays",
+    ),
+    (
+        "replayed_at",
+        "Nullable(DateTime64(3, 'UTC'))",
+        "when it was inserted after all",
+    ),
+];
