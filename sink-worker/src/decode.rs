@@ -16,6 +16,9 @@ mod state;
 mod time;
 mod value;
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use crate::column::Column;

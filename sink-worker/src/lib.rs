@@ -5,4 +5,29 @@
 
 #![deny(unsafe_code)]
 
+pub mod alloc;
+pub mod batch;
+pub mod column;
+pub mod compress;
+pub mod dead_letter;
+pub mod decode;
+pub mod http;
+pub mod insert;
 pub mod kafka;
+pub mod lane;
+pub mod metrics;
+pub mod native;
+pub mod pipeline;
+pub mod schema;
+pub mod session;
+pub mod shard;
+pub mod state;
+pub mod table_watch;
+
+use std::hash::{BuildHasher, RandomState};
+
+/// A random number, from the standard library's own seeding; for epochs, jitter and ids, not for secrets.
+#[must_use]
+pub fn random() -> u64 {
+    RandomState::new().hash_one(0_u8)
+}

@@ -1,0 +1,69 @@
+//! The way of a batch into ClickHouse: dead letters first, then the INSERT, tried until it is acknowledged.
+//!
+//! This is the one place that writes to ClickHouse. A batch that was submitted is either acknowledged or still being
+//! tried; there is no third end. Must not be here: offsets, commits, Kafka's consumer.
+
+pub mod backoff;
+pub mod class;
+pub mod client;
+pub mod run;
+pub mod settings;
+pub mod trouble;
+
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::Instant;
+
+use tokio::runtime::Handle;
+
+use self::run::InsertContext;
+use crate::batch::Batch;
+use crate::kafka::{TopicPartition, Waker};
+
+/// A batch that ClickHouse (and, for its rejects, the dead-letter store) has acknowledged.
+#[derive(Debug)]
+pub struct Acknowledged {
+    /// Number of the batch.
+    pub batch: u64,
+    /// The ranges: partition, start, end.
+    pub ranges: Vec<(TopicPartition, i64, i64)>,
+}
+
+/// Hands batches of one shard to the async side.
+pub struct Inserter {
+    context: Arc<InsertContext>,
+    runtime: Handle,
+    acknowledged: Sender<Acknowledged>,
+    waker: Waker,
+}
+
+impl Inserter {
+    /// Acknowledgements go to `acknowledged`, and each wakes the shard.
+    #[must_use]
+    pub const fn new(context: Arc<InsertContext>, runtime: Handle, acknowledged: Sender<Acknowledged>, waker: Waker) -> Self {
+        Self { context, runtime, acknowledged, waker }
+    }
+
+    /// Starts sending a batch; its bytes are kept until it is acknowledged.
+    pub fn submit(&self, batch: Batch) {
+        let context = Arc::clone(&self.context);
+        let (acknowledged, waker) = (self.acknowledged.clone(), self.waker.clone());
+        let done = acknowledgement(&batch);
+        self.runtime.spawn(async move {
+            let started = Instant::now();
+            run::run_batch(&context, batch).await;
+            context.metrics.insert_seconds.observe(started.elapsed().as_secs_f64());
+            // The shard is gone only at exit, when nothing is acknowledged any more.
+            let _ = acknowledged.send(done);
+            waker.wake();
+        });
+    }
+}
+
+fn acknowledgement(batch: &Batch) -> Acknowledged {
+    let ranges = batch.parts.iter().map(|part| {
+        let partition = TopicPartition::new(Arc::clone(&part.topic), part.range.partition);
+        (partition, part.range.start, part.range.end)
+    });
+    Acknowledged { batch: batch.id, ranges: ranges.collect() }
+}

@@ -1,0 +1,63 @@
+//! The settings that every INSERT pins, cut to what the server knows.
+//!
+//! Pure. Must not be here: asking the server.
+
+use std::collections::BTreeSet;
+
+/// Rows above which ClickHouse would cut a block; batches stay below it.
+const BLOCK_ROWS: &str = "1048576";
+
+/// Settings that make a retry the same insert, with the value that is pinned.
+///
+/// `optimize_on_insert=0`: with 1 the server collapses equal keys inside a block, and a delivered offset could not be
+/// found again. `async_insert=0`: batches are ours, and an answer means that the part is written.
+const PINNED: [(&str, &str); 17] = [
+    ("async_insert", "0"),
+    ("insert_deduplicate", "1"),
+    ("deduplicate_insert", "enable"),
+    ("deduplicate_blocks_in_dependent_materialized_views", "1"),
+    ("max_insert_threads", "1"),
+    ("max_insert_block_size", BLOCK_ROWS),
+    ("min_insert_block_size_rows", BLOCK_ROWS),
+    ("min_insert_block_size_bytes", "0"),
+    ("use_strict_insert_block_limits", "0"),
+    ("input_format_parallel_parsing", "0"),
+    ("input_format_skip_unknown_fields", "0"),
+    ("input_format_null_as_default", "0"),
+    ("input_format_native_allow_types_conversion", "1"),
+    ("materialized_views_ignore_errors", "0"),
+    ("optimize_on_insert", "0"),
+    ("throw_on_max_partitions_per_insert_block", "0"),
+    ("insert_quorum_parallel", "1"),
+];
+
+/// The pinned settings that the server knows, in a fixed order.
+///
+/// `wait_end_of_query` belongs to the HTTP interface and is in no server's list.
+#[must_use]
+pub fn plan_settings(known: &BTreeSet<String>, insert_timeout_seconds: u32) -> Vec<(String, String)> {
+    let pinned = PINNED.iter().filter(|(name, _)| known.contains(*name));
+    let mut settings: Vec<_> = pinned.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    settings.push(("max_execution_time".into(), insert_timeout_seconds.to_string()));
+    settings.push(("wait_end_of_query".into(), "1".into()));
+    settings.push(("decompress".into(), "1".into()));
+    settings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_older_server_is_not_sent_what_it_does_not_know() {
+        let known = BTreeSet::from(["async_insert".to_owned(), "optimize_on_insert".to_owned()]);
+        let names: Vec<String> = plan_settings(&known, 30).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["async_insert", "optimize_on_insert", "max_execution_time", "wait_end_of_query", "decompress"]);
+    }
+
+    #[test]
+    fn equal_keys_in_one_block_are_all_stored() {
+        let known = PINNED.iter().map(|(name, _)| (*name).to_owned()).collect();
+        assert!(plan_settings(&known, 1).contains(&("optimize_on_insert".into(), "0".into())));
+    }
+}

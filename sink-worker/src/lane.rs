@@ -1,0 +1,177 @@
+//! The lane of one partition: records are decoded into it in order, and ranges are cut off it.
+//!
+//! Must not be here: Kafka's client, sending, deciding when to cut.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use clickhouse_sink_crds::commit::Range;
+use clickhouse_sink_crds::worker_config::Tombstones;
+
+use crate::batch::{Fill, OffsetRuns, Part, Rows};
+use crate::dead_letter::Rejected;
+use crate::decode::{Decoder, RecordPosition, RejectCode, Rejection};
+use crate::kafka::Headers;
+use crate::schema::Schema;
+use crate::native::BlockBuilder;
+
+/// What a lane holds since the last cut.
+pub struct Lane {
+    topic: Arc<str>,
+    partition: i32,
+    builder: BlockBuilder,
+    offsets: OffsetRuns,
+    rejected: Vec<Rejected>,
+    rejected_bytes: u64,
+    skipped: u64,
+    fallbacks: u64,
+    start: i64,
+    next: i64,
+    since: Option<Instant>,
+}
+
+/// Counts of what happened to records, for metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Records read.
+    pub records: u64,
+    /// Payload bytes read.
+    pub bytes: u64,
+}
+
+impl Lane {
+    /// An empty lane that goes on from an offset.
+    #[must_use]
+    pub fn new(topic: Arc<str>, partition: i32, schema: Arc<Schema>, offset: i64) -> Self {
+        Self {
+            topic,
+            partition,
+            builder: BlockBuilder::new(schema),
+            offsets: OffsetRuns::default(),
+            rejected: Vec::new(),
+            rejected_bytes: 0,
+            skipped: 0,
+            fallbacks: 0,
+            start: offset,
+            next: offset,
+            since: None,
+        }
+    }
+
+    /// Offset after the last one that is covered.
+    #[must_use]
+    pub const fn next(&self) -> i64 {
+        self.next
+    }
+
+    /// How full it is.
+    #[must_use]
+    pub fn fill(&self) -> Fill {
+        Fill {
+            rows: self.offsets.len(),
+            bytes: self.builder.bytes() as u64 + self.rejected_bytes,
+            covered: u64::try_from(self.next - self.start).unwrap_or(0),
+            since: self.since,
+        }
+    }
+
+    /// Takes a record: it becomes a row, a reject, or is skipped by rule. Offsets already covered are ignored.
+    pub fn on_record(&mut self, record: &Record<'_>, decoder: &mut Decoder, tombstones: Tombstones, now: Instant) {
+        if record.offset < self.next {
+            return;
+        }
+        let at = RecordPosition {
+            topic: &self.topic,
+            partition: self.partition,
+            offset: record.offset,
+            timestamp_ms: record.timestamp_ms,
+        };
+        match record.payload {
+            None if tombstones == Tombstones::Skip => self.skipped += 1,
+            None => self.reject(record, &tombstone()),
+            Some(payload) => match decoder.decode(payload, &at, &mut self.builder) {
+                Ok(decoded) => {
+                    self.offsets.push(record.offset);
+                    self.fallbacks += u64::from(decoded.fallbacks);
+                }
+                Err(rejection) => self.reject(record, &rejection),
+            },
+        }
+        self.cover(record.offset + 1, now);
+    }
+
+    /// The end of the partition was seen at this offset: what lies before it needs no row (control records, aborted ones).
+    pub fn on_end(&mut self, offset: i64, now: Instant) {
+        if offset > self.next {
+            self.cover(offset, now);
+        }
+    }
+
+    fn cover(&mut self, next: i64, now: Instant) {
+        self.next = next;
+        self.since.get_or_insert(now);
+    }
+
+    fn reject(&mut self, record: &Record<'_>, rejection: &Rejection) {
+        let rejected = Rejected {
+            offset: record.offset,
+            timestamp_ms: record.timestamp_ms,
+            key: record.key.map(<[u8]>::to_vec),
+            payload: record.payload.unwrap_or_default().to_vec(),
+            headers: owned_headers(&record.headers),
+            column: rejection.column.clone().unwrap_or_default(),
+            code: rejection.code.as_str(),
+            reason: rejection.message.clone(),
+        };
+        self.rejected_bytes += rejected.bytes();
+        self.rejected.push(rejected);
+    }
+
+    /// Values replaced by a column's `onError` since the last call.
+    pub fn take_fallbacks(&mut self) -> u64 {
+        std::mem::take(&mut self.fallbacks)
+    }
+
+    /// Cuts everything that is covered as one range; `None` where nothing is.
+    pub fn cut(&mut self, identity: impl FnOnce(i64, i64) -> Range) -> Option<Part> {
+        if self.next == self.start {
+            return None;
+        }
+        let range = identity(self.start, self.next);
+        self.start = self.next;
+        self.since = None;
+        self.rejected_bytes = 0;
+        let offsets = std::mem::take(&mut self.offsets);
+        let rows = (!offsets.is_empty()).then(|| Rows { block: Arc::new(self.builder.finish()), offsets });
+        Some(Part {
+            topic: Arc::clone(&self.topic),
+            range,
+            rows,
+            rejected: std::mem::take(&mut self.rejected),
+            skipped: std::mem::take(&mut self.skipped),
+        })
+    }
+}
+
+/// A record as it was fetched, borrowed.
+pub struct Record<'a> {
+    /// Offset.
+    pub offset: i64,
+    /// Milliseconds since the epoch.
+    pub timestamp_ms: i64,
+    /// Key.
+    pub key: Option<&'a [u8]>,
+    /// Payload; `None` for a tombstone.
+    pub payload: Option<&'a [u8]>,
+    /// Headers, read only where a record is rejected.
+    pub headers: Headers<'a>,
+}
+
+fn tombstone() -> Rejection {
+    let message = "the record has no payload (a tombstone), and `format.tombstones` is Reject".to_owned();
+    Rejection { column: None, code: RejectCode::Tombstone, message }
+}
+
+fn owned_headers(headers: &Headers<'_>) -> Vec<(String, Vec<u8>)> {
+    headers.iter().map(|(name, value)| (name.to_owned(), value.unwrap_or_default().to_vec())).collect()
+}

@@ -1,0 +1,302 @@
+//! What is asked of Kafka: positions, topic ids and log ends, and what follows from the answers.
+//!
+//! Must not be here: deciding where a session starts (`session/position.rs`).
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use clickhouse_sink_crds::worker_config::StartFrom;
+
+use super::{Shard, ShardError};
+use crate::kafka::{Fault, GroupOffset, KafkaError, OffsetResult, OffsetSpec, OpId, OpResult, TopicInfo, TopicPartition};
+use crate::lane::Lane;
+use crate::session::position::{Committed, Facts, Start, decide_start};
+
+/// How often the last stable offsets are asked for: lag and the stall signal are as old as this.
+const ENDS_PERIOD: Duration = Duration::from_millis(500);
+/// How often the log starts are asked for, in periods of the above.
+const STARTS_EVERY: u32 = 20;
+/// How soon a round of questions that failed is asked again.
+const ROUND_RETRY: Duration = Duration::from_secs(1);
+/// A round without all its answers is given up after this.
+const ROUND_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Questions on their way.
+#[derive(Default)]
+pub(super) struct Lookups {
+    round: Option<Round>,
+    retry_at: Option<Instant>,
+    ends: Option<(OpId, bool)>,
+    ends_due: Option<Instant>,
+    ends_asked: u32,
+    asked: HashMap<OpId, Question>,
+}
+
+impl Lookups {
+    /// When the next question is due.
+    pub(super) fn due(&self) -> Option<Instant> {
+        [self.retry_at, self.ends_due].into_iter().flatten().min()
+    }
+
+    /// True while a round has answers outstanding.
+    pub(super) const fn is_asking(&self) -> bool {
+        self.round.is_some()
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Question {
+    Group,
+    Topics,
+    Low,
+    High,
+    Timestamp,
+}
+
+/// One round of questions about partitions without a position.
+struct Round {
+    wanted: Vec<TopicPartition>,
+    since: Instant,
+    group: Option<Vec<GroupOffset>>,
+    topics: Option<Vec<TopicInfo>>,
+    low: Option<Vec<OffsetResult>>,
+    high: Option<Vec<OffsetResult>>,
+    timestamp: Option<Vec<OffsetResult>>,
+    needs_timestamp: bool,
+}
+
+impl Round {
+    const fn is_complete(&self) -> bool {
+        let timestamp = !self.needs_timestamp || self.timestamp.is_some();
+        self.group.is_some() && self.topics.is_some() && self.low.is_some() && self.high.is_some() && timestamp
+    }
+}
+
+impl Shard {
+    /// Asks what is due.
+    pub(super) fn send_lookups(&mut self, now: Instant) {
+        if self.stop.is_none() {
+            self.send_round(now);
+        }
+        self.send_ends(now);
+    }
+
+    fn send_round(&mut self, now: Instant) {
+        if self.lookups.round.as_ref().is_some_and(|round| now < round.since + ROUND_TIMEOUT) {
+            return;
+        }
+        let early = self.lookups.retry_at.is_some_and(|at| now < at);
+        // The first commit names the table, so no position is made before the table was seen once.
+        if early || self.parts.table.report().uuid.is_none() {
+            return;
+        }
+        let wanted = self.slots.iter().filter(|(_, slot)| slot.session.wants_position(now)).map(|(key, _)| key.clone());
+        let wanted: Vec<TopicPartition> = wanted.collect();
+        if wanted.is_empty() {
+            return;
+        }
+        if let Err(error) = self.ask_round(wanted, now) {
+            tracing::warn!(%error, "The positions could not be asked for.");
+            self.end_round(now);
+        }
+    }
+
+    fn ask_round(&mut self, wanted: Vec<TopicPartition>, now: Instant) -> Result<(), KafkaError> {
+        let with = |spec: OffsetSpec| wanted.iter().map(|key| (key.clone(), spec)).collect::<Vec<_>>();
+        let group_id = self.parts.config.kafka.group_id.clone();
+        let mut asked = vec![
+            (self.consumer.list_group_offsets(&group_id, None)?, Question::Group),
+            (self.consumer.describe_topics(&self.parts.config.kafka.topics)?, Question::Topics),
+            (self.consumer.list_offsets(&with(OffsetSpec::Earliest), false)?, Question::Low),
+            (self.consumer.list_offsets(&with(OffsetSpec::Latest), false)?, Question::High),
+        ];
+        let needs_timestamp = match self.parts.config.kafka.start_from {
+            StartFrom::TimestampMs(ms) => {
+                let op = self.consumer.list_offsets(&with(OffsetSpec::TimestampMs(ms)), false)?;
+                asked.push((op, Question::Timestamp));
+                true
+            }
+            StartFrom::Earliest | StartFrom::Latest => false,
+        };
+        self.lookups.asked = asked.into_iter().collect();
+        let (group, topics, low, high, timestamp) = (None, None, None, None, None);
+        self.lookups.round = Some(Round { wanted, since: now, group, topics, low, high, timestamp, needs_timestamp });
+        self.lookups.retry_at = None;
+        Ok(())
+    }
+
+    fn end_round(&mut self, now: Instant) {
+        self.lookups.round = None;
+        self.lookups.asked.clear();
+        self.lookups.retry_at = Some(now + ROUND_RETRY);
+    }
+
+    fn send_ends(&mut self, now: Instant) {
+        if self.lookups.ends.is_some() || self.lookups.ends_due.is_some_and(|due| now < due) || self.slots.is_empty() {
+            return;
+        }
+        let starts = self.lookups.ends_asked % STARTS_EVERY == 1;
+        let spec = if starts { OffsetSpec::Earliest } else { OffsetSpec::Latest };
+        let asked: Vec<_> = self.slots.keys().map(|key| (key.clone(), spec)).collect();
+        self.lookups.ends_asked = self.lookups.ends_asked.wrapping_add(1);
+        self.lookups.ends_due = Some(now + ENDS_PERIOD);
+        self.lookups.ends = self.consumer.list_offsets(&asked, true).ok().map(|op| (op, starts));
+    }
+
+    /// An answer to a question.
+    pub(super) fn on_lookup(&mut self, op: OpId, result: OpResult, now: Instant) -> Result<(), ShardError> {
+        if let Some((_, starts)) = self.lookups.ends.filter(|(ends, _)| *ends == op) {
+            self.lookups.ends = None;
+            if let OpResult::Offsets(Ok(offsets)) = result {
+                self.commits.answered_at.get_or_insert(now);
+                self.on_ends(&offsets, starts, now);
+            }
+            return Ok(());
+        }
+        let Some(question) = self.lookups.asked.remove(&op) else {
+            return Ok(());
+        };
+        match self.store_answer(question, result) {
+            Ok(()) => self.finish_round(now),
+            Err(fault) => {
+                tracing::warn!(error = %fault, "Kafka did not answer where the partitions stand; they are asked for again.");
+                self.end_round(now);
+                Ok(())
+            }
+        }
+    }
+
+    fn store_answer(&mut self, question: Question, result: OpResult) -> Result<(), Fault> {
+        let Some(round) = &mut self.lookups.round else {
+            return Ok(());
+        };
+        match (question, result) {
+            (Question::Group, OpResult::GroupOffsets(offsets)) => round.group = Some(checked_group(offsets?)?),
+            (Question::Topics, OpResult::Topics(topics)) => round.topics = Some(checked_topics(topics?)?),
+            (Question::Low, OpResult::Offsets(offsets)) => round.low = Some(checked_offsets(offsets?)?),
+            (Question::High, OpResult::Offsets(offsets)) => round.high = Some(checked_offsets(offsets?)?),
+            (Question::Timestamp, OpResult::Offsets(offsets)) => round.timestamp = Some(checked_offsets(offsets?)?),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn finish_round(&mut self, now: Instant) -> Result<(), ShardError> {
+        if !self.lookups.round.as_ref().is_some_and(Round::is_complete) {
+            return Ok(());
+        }
+        let Some(round) = self.lookups.round.take() else {
+            return Ok(());
+        };
+        if !self.know_cluster() {
+            self.end_round(now);
+            return Ok(());
+        }
+        for key in &round.wanted {
+            if let Some(start) = decide_in_round(&round, key, self.parts.config.kafka.start_from) {
+                self.on_start(key, start, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tokens name the cluster, so nothing is read before its id is known; it has come with the first answers.
+    fn know_cluster(&mut self) -> bool {
+        if self.cluster_id.is_empty() {
+            self.cluster_id = self.consumer.cluster_id(Duration::from_secs(2)).unwrap_or_default().into();
+        }
+        !self.cluster_id.is_empty()
+    }
+
+    fn on_start(&mut self, key: &TopicPartition, start: Start, now: Instant) -> Result<(), ShardError> {
+        log_start(key, &start);
+        let Some(slot) = self.slots.get_mut(key) else {
+            return Ok(());
+        };
+        match slot.session.on_start(start, now) {
+            Some(offset) => self.start_reading(key, offset),
+            None => Ok(()),
+        }
+    }
+
+    /// Fetching begins at an offset that is committed.
+    pub(super) fn start_reading(&mut self, key: &TopicPartition, offset: i64) -> Result<(), ShardError> {
+        if let Some(slot) = self.slots.get_mut(key) {
+            let schema = std::sync::Arc::clone(&self.parts.schema);
+            slot.lane = Some(Lane::new(key.topic.clone(), key.partition, schema, offset));
+            self.consumer.incremental_assign(&[(key.clone(), offset)])?;
+        }
+        Ok(())
+    }
+
+    fn on_ends(&mut self, offsets: &[OffsetResult], starts: bool, now: Instant) {
+        for result in offsets {
+            let (Some(slot), Some(offset)) = (self.slots.get_mut(&result.partition), result.offset) else {
+                continue;
+            };
+            if starts {
+                slot.low = Some(offset);
+                continue;
+            }
+            slot.end = Some(offset);
+            let behind = offset > slot.session.acknowledged() && slot.session.identity().is_some();
+            slot.behind_since = if behind { slot.behind_since.or(Some(now)) } else { None };
+        }
+    }
+}
+
+fn log_start(key: &TopicPartition, start: &Start) {
+    let (topic, partition) = (&key.topic, key.partition);
+    match start {
+        Start::Resume { offset, .. } => tracing::info!(%topic, partition, offset, "A partition goes on from its position."),
+        Start::Create { offset, identity } => {
+            tracing::info!(%topic, partition, offset, epoch = %identity.epoch, "A position is made.");
+        }
+        Start::Hold { reason, message } => tracing::warn!(%topic, partition, reason, %message, "A partition is held."),
+    }
+}
+
+fn first_fault<'a>(faults: impl Iterator<Item = Option<&'a Fault>>) -> Result<(), Fault> {
+    faults.flatten().next().map_or(Ok(()), |fault| Err(fault.clone()))
+}
+
+fn checked_group(offsets: Vec<GroupOffset>) -> Result<Vec<GroupOffset>, Fault> {
+    first_fault(offsets.iter().map(|offset| offset.fault.as_ref()))?;
+    Ok(offsets)
+}
+
+fn checked_topics(topics: Vec<TopicInfo>) -> Result<Vec<TopicInfo>, Fault> {
+    first_fault(topics.iter().map(|topic| topic.fault.as_ref()))?;
+    Ok(topics)
+}
+
+fn checked_offsets(offsets: Vec<OffsetResult>) -> Result<Vec<OffsetResult>, Fault> {
+    first_fault(offsets.iter().map(|offset| offset.fault.as_ref()))?;
+    Ok(offsets)
+}
+
+fn offset_in(results: Option<&Vec<OffsetResult>>, key: &TopicPartition) -> Option<i64> {
+    results?.iter().find(|result| &result.partition == key)?.offset
+}
+
+/// `None` where an answer says nothing about the partition; it is asked for again then.
+fn decide_in_round(round: &Round, key: &TopicPartition, start_from: StartFrom) -> Option<Start> {
+    let topic = round.topics.as_ref()?.iter().find(|topic| topic.topic == key.topic)?;
+    let of_topic = round.group.as_ref()?.iter().filter(|offset| offset.partition.topic == key.topic);
+    let group: Vec<Committed> = of_topic.map(committed).collect();
+    Some(decide_start(&Facts {
+        partition: key.partition,
+        topic_id: &topic.topic_id,
+        partitions: topic.partitions,
+        group: &group,
+        low: offset_in(round.low.as_ref(), key)?,
+        high: offset_in(round.high.as_ref(), key)?,
+        at_timestamp: offset_in(round.timestamp.as_ref(), key),
+        start_from,
+        random: crate::random(),
+    }))
+}
+
+fn committed(offset: &GroupOffset) -> Committed {
+    Committed { partition: offset.partition.partition, offset: offset.offset, metadata: offset.metadata.clone() }
+}

@@ -1,0 +1,135 @@
+//! The group: assignments, revocations with their drain, lost partitions.
+//!
+//! Must not be here: positions (`lookups.rs`), commits.
+
+use std::time::{Duration, Instant};
+
+use super::{Shard, ShardError, Slot};
+use crate::kafka::{Fault, MainEvent, TopicPartition};
+use crate::session::Session;
+
+/// librdkafka's own default, in milliseconds, where the user sets none.
+const MAX_POLL_INTERVAL_MS: u64 = 120_000;
+
+/// Partitions on their way to another member.
+pub(super) struct Revocation {
+    partitions: Vec<TopicPartition>,
+    deadline: Instant,
+}
+
+/// How long a revocation may drain: the final flush, but at most half of the poll interval.
+#[must_use]
+fn decide_revoke_timeout(final_flush_seconds: u32, max_poll_interval_ms: Option<&str>) -> Duration {
+    let interval = max_poll_interval_ms.and_then(|text| text.parse().ok()).unwrap_or(MAX_POLL_INTERVAL_MS);
+    Duration::from_secs(u64::from(final_flush_seconds)).min(Duration::from_millis(interval / 2))
+}
+
+impl Shard {
+    /// Serves the group's events; true where there were any.
+    pub(super) fn serve_main(&mut self, now: Instant) -> Result<bool, ShardError> {
+        let mut any = false;
+        while let Some(event) = self.consumer.poll_main() {
+            any = true;
+            match event {
+                MainEvent::Assign(partitions) => self.on_assign(&partitions, now)?,
+                MainEvent::Revoke { partitions, lost: true } => self.on_lost(&partitions)?,
+                MainEvent::Revoke { partitions, lost: false } => self.on_revoke(partitions, now),
+                MainEvent::RebalanceFailed(fault) => log_fault(&fault),
+                MainEvent::Error { fault, fatal: true, .. } => return Err(ShardError::Fatal(fault)),
+                MainEvent::Error { fault, .. } => self.on_error(&fault),
+            }
+        }
+        Ok(any)
+    }
+
+    /// The event is answered at once, with nothing: each partition is fetched once its position is known.
+    fn on_assign(&mut self, partitions: &[TopicPartition], now: Instant) -> Result<(), ShardError> {
+        self.member = true;
+        self.parts.metrics.rebalances.inc();
+        tracing::info!(partitions = partitions.len(), "Partitions were assigned.");
+        self.consumer.incremental_assign(&[])?;
+        for key in partitions {
+            let handle = self.consumer.split(key)?;
+            let session = Session::new(now);
+            let slot = Slot { session, lane: None, handle, low: None, end: None, behind_since: None };
+            self.slots.insert(key.clone(), slot);
+        }
+        Ok(())
+    }
+
+    /// Drains: what is filled is cut and sent, and waited for while the main queue is still polled.
+    fn on_revoke(&mut self, partitions: Vec<TopicPartition>, now: Instant) {
+        self.parts.metrics.rebalances.inc();
+        tracing::info!(partitions = partitions.len(), "Partitions are revoked and drained.");
+        for key in &partitions {
+            if let Some(slot) = self.slots.get_mut(key) {
+                slot.session.start_drain();
+            }
+        }
+        let interval = self.parts.config.kafka.properties.get("max.poll.interval.ms").map(String::as_str);
+        let timeout = decide_revoke_timeout(self.parts.config.shutdown.final_flush_timeout_seconds, interval);
+        self.revocation = Some(Revocation { partitions, deadline: now + timeout });
+    }
+
+    /// The broker has given the partitions away already: nothing of them is committed.
+    fn on_lost(&mut self, partitions: &[TopicPartition]) -> Result<(), ShardError> {
+        self.parts.metrics.rebalances.inc();
+        tracing::warn!(partitions = partitions.len(), "Partitions were lost and are dropped without a commit.");
+        self.release(partitions)
+    }
+
+    /// Gates first, then the partitions: a commit sent later could overwrite the next owner's.
+    fn release(&mut self, partitions: &[TopicPartition]) -> Result<(), ShardError> {
+        for key in partitions {
+            if let Some(mut slot) = self.slots.remove(key) {
+                slot.session.close();
+            }
+        }
+        self.consumer.incremental_unassign(partitions)?;
+        self.revocation = None;
+        Ok(())
+    }
+
+    /// Gives drained partitions up.
+    pub(super) fn serve_revocation(&mut self, now: Instant) -> Result<(), ShardError> {
+        let Some(revocation) = &self.revocation else {
+            return Ok(());
+        };
+        let drained = revocation.partitions.iter().all(|key| self.slots.get(key).is_none_or(|slot| slot.session.is_drained()));
+        if !drained && now < revocation.deadline {
+            return Ok(());
+        }
+        tracing::info!(partitions = revocation.partitions.len(), drained, "Revoked partitions were given up.");
+        let partitions = revocation.partitions.clone();
+        self.release(&partitions)
+    }
+
+    pub(super) fn revocation_due(&self) -> Option<Instant> {
+        self.revocation.as_ref().map(|revocation| revocation.deadline)
+    }
+
+    fn on_error(&mut self, fault: &Fault) {
+        if fault.code.is_informational() {
+            tracing::debug!(error = %fault, "Kafka is not reachable for the moment.");
+        } else {
+            log_fault(fault);
+        }
+    }
+}
+
+fn log_fault(fault: &Fault) {
+    tracing::warn!(error = %fault, "Kafka reports an error.");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_revocation_takes_at_most_half_of_the_poll_interval() {
+        assert_eq!(decide_revoke_timeout(20, None), Duration::from_secs(20));
+        assert_eq!(decide_revoke_timeout(20, Some("6000")), Duration::from_secs(3));
+        assert_eq!(decide_revoke_timeout(600, None), Duration::from_secs(60));
+        assert_eq!(decide_revoke_timeout(20, Some("soon")), Duration::from_secs(20));
+    }
+}

@@ -1,0 +1,298 @@
+//! Watches the table that rows go to: read from the server, compared by the contract's own check.
+//!
+//! At start, every recheck period, and at once when asked. Must not be here: DDL, the comparison itself.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use clickhouse::{Client, Row};
+use clickhouse_sink_crds::check::check_table;
+use clickhouse_sink_crds::table::{Difference, ObservedColumn, ObservedTable};
+use clickhouse_sink_crds::worker_config::TargetTable;
+use serde::Deserialize;
+use tokio::sync::{Notify, watch};
+
+use crate::insert::class::{Failure, FailureClass};
+use crate::insert::settings::plan_settings;
+
+/// How soon a table that is not as declared, or a server that does not answer, is looked at again.
+const RECHECK_IN_TROUBLE: Duration = Duration::from_secs(1);
+/// A look at the table that takes longer counts as no answer.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What the last look at the table found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TableState {
+    /// Not looked at yet.
+    Unknown,
+    /// As declared; writes go on.
+    AsDeclared,
+    /// Writes wait.
+    Different(Vec<Difference>),
+    /// The server did not answer, or refused.
+    Unreachable(Failure),
+}
+
+/// The result of one look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableReport {
+    /// Number of the look, from 1; 0 before the first.
+    pub sequence: u64,
+    /// What was found.
+    pub state: TableState,
+    /// uuid of the table at the last look that found one.
+    pub uuid: Option<String>,
+    /// Settings that the server knows, once it has answered.
+    pub known_settings: Arc<BTreeSet<String>>,
+}
+
+impl TableReport {
+    fn unknown() -> Self {
+        Self { sequence: 0, state: TableState::Unknown, uuid: None, known_settings: Arc::default() }
+    }
+
+    /// True where writes go on.
+    #[must_use]
+    pub const fn is_as_declared(&self) -> bool {
+        matches!(self.state, TableState::AsDeclared)
+    }
+
+    /// True where nothing is known: before the first look, or while the server does not answer.
+    #[must_use]
+    pub const fn is_unknown(&self) -> bool {
+        matches!(self.state, TableState::Unknown | TableState::Unreachable(_))
+    }
+
+    /// CamelCase reason why writes wait.
+    #[must_use]
+    pub const fn reason(&self) -> &'static str {
+        match &self.state {
+            TableState::Unknown => "TableNotChecked",
+            TableState::AsDeclared => "AsDeclared",
+            TableState::Different(_) => "TableNotAsDeclared",
+            TableState::Unreachable(failure) => match failure.class {
+                FailureClass::Unauthorized => "Unauthorized",
+                _ => "ClickHouseUnreachable",
+            },
+        }
+    }
+
+    /// Why writes wait, in words.
+    #[must_use]
+    pub fn message(&self) -> String {
+        match &self.state {
+            TableState::Unknown => "the table was not looked at yet".into(),
+            TableState::AsDeclared => String::new(),
+            TableState::Different(differences) => render_differences(differences),
+            TableState::Unreachable(failure) => failure.message.clone(),
+        }
+    }
+
+    /// The same as a failure of an INSERT.
+    #[must_use]
+    pub fn as_failure(&self) -> Failure {
+        let class = match &self.state {
+            TableState::Unreachable(failure) => failure.class,
+            _ => FailureClass::TableCheck,
+        };
+        Failure { class, code: None, message: self.message() }
+    }
+}
+
+fn render_differences(differences: &[Difference]) -> String {
+    let lines = differences.iter().map(|difference| {
+        let Difference { subject, expected, found, remedy, .. } = difference;
+        format!("{subject}: expected {expected}, found {found}; {remedy}")
+    });
+    lines.collect::<Vec<_>>().join(" | ")
+}
+
+/// A handle on the watched table.
+#[derive(Clone)]
+pub struct TableWatch {
+    reports: watch::Receiver<Arc<TableReport>>,
+    wanted: Arc<Notify>,
+    insert_timeout_seconds: u32,
+    process: Arc<str>,
+    query_number: Arc<AtomicU64>,
+}
+
+impl TableWatch {
+    /// Follows the reports.
+    #[must_use]
+    pub fn subscribe(&self) -> watch::Receiver<Arc<TableReport>> {
+        self.reports.clone()
+    }
+
+    /// The last report.
+    #[must_use]
+    pub fn report(&self) -> Arc<TableReport> {
+        Arc::clone(&self.reports.borrow())
+    }
+
+    /// Has the table looked at soon.
+    pub fn check_now(&self) {
+        self.wanted.notify_one();
+    }
+
+    /// Pinned settings of an INSERT, cut to what the server knows.
+    #[must_use]
+    pub fn settings(&self) -> Vec<(String, String)> {
+        plan_settings(&self.report().known_settings, self.insert_timeout_seconds)
+    }
+
+    /// A `query_id` that no other attempt has.
+    #[must_use]
+    pub fn next_query_id(&self, shard: usize) -> String {
+        let number = self.query_number.fetch_add(1, Ordering::Relaxed);
+        format!("clickhouse-sink-{}-{shard}-{number}", self.process)
+    }
+}
+
+/// Starts watching on the current runtime.
+#[must_use]
+pub fn run_table_watch(client: Client, table: TargetTable, insert_timeout_seconds: u32) -> TableWatch {
+    let (sender, reports) = watch::channel(Arc::new(TableReport::unknown()));
+    let wanted = Arc::new(Notify::new());
+    let watch = TableWatch {
+        reports,
+        wanted: Arc::clone(&wanted),
+        insert_timeout_seconds,
+        process: format!("{:016x}", crate::random()).into(),
+        query_number: Arc::new(AtomicU64::new(1)),
+    };
+    tokio::spawn(watch_table(client, table, sender, wanted));
+    watch
+}
+
+async fn watch_table(client: Client, table: TargetTable, sender: watch::Sender<Arc<TableReport>>, wanted: Arc<Notify>) {
+    let period = Duration::from_secs(u64::from(table.recheck_period_seconds.max(1)));
+    loop {
+        let before = Arc::clone(&sender.borrow());
+        let report = fetch_report(&client, &table, &before).await;
+        log_transition(&before, &report);
+        let wait = if report.is_as_declared() { period } else { RECHECK_IN_TROUBLE };
+        sender.send_replace(Arc::new(report));
+        tokio::select! {
+            () = wanted.notified() => {}
+            () = tokio::time::sleep(wait) => {}
+        }
+    }
+}
+
+fn log_transition(before: &TableReport, now: &TableReport) {
+    if before.reason() == now.reason() {
+        return;
+    }
+    if now.is_as_declared() {
+        tracing::info!(uuid = now.uuid.as_deref(), "The table is as declared.");
+    } else {
+        tracing::warn!(reason = now.reason(), detail = %now.message(), "Writes wait for the table.");
+    }
+}
+
+async fn fetch_report(client: &Client, table: &TargetTable, before: &TableReport) -> TableReport {
+    let looked = tokio::time::timeout(CHECK_TIMEOUT, fetch_state(client, table, before)).await;
+    let sequence = before.sequence + 1;
+    match looked.unwrap_or_else(|_| Err(Failure::no_answer("no answer to the look at the table within 10 s"))) {
+        Ok((state, uuid, known_settings)) => {
+            TableReport { sequence, state, uuid: uuid.or_else(|| before.uuid.clone()), known_settings }
+        }
+        Err(failure) => TableReport { sequence, state: TableState::Unreachable(failure), ..before.clone() },
+    }
+}
+
+type Looked = (TableState, Option<String>, Arc<BTreeSet<String>>);
+
+async fn fetch_state(client: &Client, table: &TargetTable, before: &TableReport) -> Result<Looked, Failure> {
+    let settings = if before.known_settings.is_empty() {
+        Arc::new(fetch_settings(client).await?)
+    } else {
+        Arc::clone(&before.known_settings)
+    };
+    let observed = fetch_table(client, &table.expected.database, &table.expected.name).await?;
+    let uuid = observed.as_ref().map(|observed| observed.uuid.clone());
+    Ok((decide_state(table, observed.as_ref()), uuid, settings))
+}
+
+/// What is found, judged by the contract's check; `ddl: none` asks for none.
+fn decide_state(table: &TargetTable, observed: Option<&ObservedTable>) -> TableState {
+    let Some(observed) = observed else {
+        return TableState::Different(vec![missing_table(table)]);
+    };
+    let mut differences = if table.check { check_table(&table.expected, observed) } else { Vec::new() };
+    differences.retain(|difference| difference.blocks_writes);
+    if differences.is_empty() { TableState::AsDeclared } else { TableState::Different(differences) }
+}
+
+fn missing_table(table: &TargetTable) -> Difference {
+    Difference {
+        subject: "table".into(),
+        expected: format!("`{}`.`{}`", table.expected.database, table.expected.name),
+        found: "no such table, or no right to see it".into(),
+        remedy: "create it, or grant SHOW TABLES on it; writes go on by themselves then".into(),
+        blocks_writes: true,
+    }
+}
+
+#[derive(Row, Deserialize)]
+struct TableRow {
+    uuid: String,
+    engine: String,
+    engine_full: String,
+    sorting_key: String,
+    partition_key: String,
+    comment: String,
+}
+
+#[derive(Row, Deserialize)]
+struct ColumnRow {
+    name: String,
+    data_type: String,
+    default_kind: String,
+    default_expression: String,
+    comment: String,
+}
+
+const TABLE_SQL: &str = "SELECT toString(uuid), engine, engine_full, sorting_key, partition_key, comment \
+     FROM system.tables WHERE database = ? AND name = ?";
+const COLUMNS_SQL: &str = "SELECT name, type, default_kind, default_expression, comment \
+     FROM system.columns WHERE database = ? AND table = ? ORDER BY position";
+
+async fn fetch_table(client: &Client, database: &str, name: &str) -> Result<Option<ObservedTable>, Failure> {
+    let table = client.query(TABLE_SQL).bind(database).bind(name).fetch_optional::<TableRow>().await.map_err(failed)?;
+    let Some(table) = table else {
+        return Ok(None);
+    };
+    let columns = client.query(COLUMNS_SQL).bind(database).bind(name).fetch_all::<ColumnRow>().await.map_err(failed)?;
+    Ok(Some(ObservedTable {
+        uuid: table.uuid,
+        engine: table.engine,
+        engine_full: table.engine_full,
+        sorting_key: table.sorting_key,
+        partition_key: table.partition_key,
+        comment: table.comment,
+        columns: columns.into_iter().map(observed_column).collect(),
+    }))
+}
+
+fn observed_column(row: ColumnRow) -> ObservedColumn {
+    ObservedColumn {
+        name: row.name,
+        data_type: row.data_type,
+        default_kind: row.default_kind,
+        default_expression: row.default_expression,
+        comment: row.comment,
+    }
+}
+
+async fn fetch_settings(client: &Client) -> Result<BTreeSet<String>, Failure> {
+    let names = client.query("SELECT name FROM system.settings").fetch_all::<String>().await.map_err(failed)?;
+    Ok(names.into_iter().collect())
+}
+
+fn failed(error: clickhouse::error::Error) -> Failure {
+    crate::insert::client::classify_error(&error)
+}
