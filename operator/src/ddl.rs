@@ -4,7 +4,8 @@
 
 use std::fmt::Write as _;
 
-use clickhouse_sink_crds::table::{ColumnDefinition, Engine, TableDefinition};
+use clickhouse_sink_crds::api::DdlMode;
+use clickhouse_sink_crds::table::{ColumnDefinition, Engine, ObservedTable, TableDefinition};
 use serde::Serialize;
 
 use crate::sql::{is_plain_identifier, render_identifier, render_literal, render_table_name};
@@ -50,6 +51,27 @@ impl DdlStep {
             Self::CreateTable { definition } => render_create_table(definition),
         }
     }
+}
+
+/// The statements that bring each pair of declared and found table together, as far as the mode allows: in `auto` what
+/// is missing is made, and nothing that is there is touched.
+#[must_use]
+pub fn plan_ddl(
+    mode: DdlMode,
+    has_database: bool,
+    tables: &[(&TableDefinition, Option<&ObservedTable>)],
+) -> Vec<DdlStep> {
+    if mode != DdlMode::Auto {
+        return Vec::new();
+    }
+    let missing: Vec<_> =
+        tables.iter().filter(|(_, found)| found.is_none()).map(|(expected, _)| *expected).collect();
+    let database = missing
+        .first()
+        .filter(|_| !has_database)
+        .map(|table| DdlStep::CreateDatabase { database: table.database.clone() });
+    let tables = missing.iter().map(|table| DdlStep::CreateTable { definition: Box::new((*table).clone()) });
+    database.into_iter().chain(tables).collect()
 }
 
 /// `CREATE TABLE IF NOT EXISTS` of a definition.
@@ -135,4 +157,99 @@ fn render_column(column: &ColumnDefinition) -> String {
         let _ = write!(sql, " COMMENT {}", render_literal(comment));
     }
     sql
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn column(name: &str, data_type: &str, default: Option<&str>, comment: Option<&str>) -> ColumnDefinition {
+        ColumnDefinition {
+            name: name.to_owned(),
+            data_type: data_type.to_owned(),
+            default: default.map(str::to_owned),
+            comment: comment.map(str::to_owned),
+        }
+    }
+
+    fn events() -> TableDefinition {
+        TableDefinition {
+            database: "ops".to_owned(),
+            name: "vision_events".to_owned(),
+            engine: Engine::ReplacingMergeTree { version_column: "version".to_owned() },
+            columns: vec![
+                column("event_id", "String", None, None),
+                column("ts", "DateTime64(3, 'UTC')", None, None),
+                column("version", "UInt32", None, None),
+                column("status", "LowCardinality(String)", Some("'raised'"), Some("raised or acknowledged")),
+                column("_offset", "UInt64", None, Some("Kafka offset of the record")),
+            ],
+            order_by: vec!["ts".to_owned(), "event_id".to_owned()],
+            partition_by: Some("toYYYYMM(ts)".to_owned()),
+            ttl: Some("ts + toIntervalDay(400)".to_owned()),
+            settings: BTreeMap::from([
+                ("non_replicated_deduplication_window".to_owned(), "100000".to_owned()),
+                ("storage_policy".to_owned(), "it's hot".to_owned()),
+            ]),
+        }
+    }
+
+    fn hostile() -> TableDefinition {
+        TableDefinition {
+            database: "a`b".to_owned(),
+            name: "c\"; DROP TABLE d; --\n".to_owned(),
+            engine: Engine::MergeTree,
+            columns: vec![column("e\\`f", "String", None, Some("g'h\\"))],
+            order_by: Vec::new(),
+            partition_by: None,
+            ttl: None,
+            settings: BTreeMap::new(),
+        }
+    }
+
+    fn found() -> ObservedTable {
+        ObservedTable {
+            uuid: String::new(),
+            engine: "MergeTree".to_owned(),
+            engine_full: String::new(),
+            sorting_key: String::new(),
+            partition_key: String::new(),
+            comment: String::new(),
+            columns: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_table_is_rendered_with_all_that_was_declared() {
+        insta::assert_snapshot!(render_create_table(&events()));
+    }
+
+    #[test]
+    fn names_stay_names_whatever_is_in_them() {
+        insta::assert_snapshot!(render_create_table(&hostile()));
+    }
+
+    #[test]
+    fn auto_makes_only_what_is_missing_and_the_database_first() {
+        let (table, rejected, found) = (events(), hostile(), found());
+        let steps = |has_database, one, other| {
+            plan_ddl(DdlMode::Auto, has_database, &[(&table, one), (&rejected, other)])
+                .iter()
+                .map(DdlStep::describe)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(steps(false, None, None)[..2], ["create database ops", "create table ops.vision_events"]);
+        assert_eq!(steps(true, None, Some(&found)), ["create table ops.vision_events"]);
+        assert_eq!(steps(true, Some(&found), Some(&found)), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_other_modes_make_nothing() {
+        let table = events();
+        for mode in [DdlMode::Validate, DdlMode::None] {
+            assert_eq!(plan_ddl(mode, false, &[(&table, None)]), Vec::new());
+        }
+    }
 }

@@ -2,6 +2,7 @@
 //!
 //! Must not be here: how workers are started (`fleet/local.rs` runs child processes), decisions about a sink.
 
+pub mod dry;
 pub mod local;
 
 use std::future::Future;
@@ -27,16 +28,11 @@ pub struct FleetSpec {
 
 impl FleetSpec {
     /// A fleet of workers on one configuration.
-    ///
-    /// # Errors
-    /// Where the configuration cannot be written as JSON.
-    pub fn new(replicas: u32, config: WorkerConfig) -> Result<Self, serde_json::Error> {
-        let revision = render_revision(&serde_json::to_vec(&config)?);
-        Ok(Self {
-            replicas,
-            revision,
-            config: Box::new(config),
-        })
+    #[must_use]
+    pub fn new(replicas: u32, config: WorkerConfig) -> Self {
+        let json = serde_json::to_vec(&config)
+            .expect("a configuration is plain data, and its paths are UTF-8 since the state folder's path is");
+        Self { replicas, revision: render_revision(&json), config: Box::new(config) }
     }
 }
 
@@ -164,6 +160,9 @@ pub trait Fleet: Send + Sync {
 
     /// What the fleet is; reads only.
     fn fetch_state(&self) -> impl Future<Output = FleetState> + Send;
+
+    /// Another number of workers on what they run already; nothing where they never ran.
+    fn apply_replicas(&self, replicas: u32) -> impl Future<Output = Result<(), FleetError>> + Send;
 
     /// Makes the fleet what it must be; returns when that is under way, not when it is done.
     fn apply(

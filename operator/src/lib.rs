@@ -4,7 +4,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cli;
+pub mod controller;
 pub mod ddl;
 pub mod fleet;
+pub mod local;
 pub mod sql;
 pub mod warehouse;

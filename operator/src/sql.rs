@@ -171,82 +171,6 @@ fn skip_quoted(quote: char, rest: &mut Chars<'_>) -> Result<(), ExpressionError>
     Err(ExpressionError::OpenQuote { quote })
 }
 
-/// Functions whose value differs from call to call: a row that is made again would not be the same row.
-const VOLATILE_FUNCTIONS: [&str; 34] = [
-    "now",
-    "now64",
-    "nowinblock",
-    "nowinblock64",
-    "current_timestamp",
-    "curdate",
-    "current_date",
-    "today",
-    "yesterday",
-    "utctimestamp",
-    "utc_timestamp",
-    "rand",
-    "rand32",
-    "rand64",
-    "randcanonical",
-    "randconstant",
-    "randomstring",
-    "randomfixedstring",
-    "randomprintableascii",
-    "randomstringutf8",
-    "randuniform",
-    "randnormal",
-    "generateuuidv4",
-    "generateuuidv7",
-    "generateulid",
-    "generatesnowflakeid",
-    "generateserialid",
-    "rownumberinblock",
-    "rownumberinallblocks",
-    "blocknumber",
-    "hostname",
-    "uptime",
-    "queryid",
-    "currentuser",
-];
-
-/// The first function in an expression whose value differs from call to call, in the spelling found.
-#[must_use]
-pub fn find_volatile_function(expression: &str) -> Option<String> {
-    let mut rest = expression.chars();
-    while let Some(c) = rest.next() {
-        if matches!(c, '\'' | '"' | '`') {
-            let _ = skip_quoted(c, &mut rest);
-        } else if c.is_ascii_alphabetic() || c == '_' {
-            let word = take_word(c, &mut rest);
-            if VOLATILE_FUNCTIONS.contains(&word.to_ascii_lowercase().as_str())
-                && is_call(&word, &rest)
-            {
-                return Some(word);
-            }
-        }
-    }
-    None
-}
-
-fn take_word(first: char, rest: &mut Chars<'_>) -> String {
-    let mut word = String::from(first);
-    while let Some(c) = rest
-        .clone()
-        .next()
-        .filter(|c| c.is_ascii_alphanumeric() || *c == '_')
-    {
-        word.push(c);
-        rest.next();
-    }
-    word
-}
-
-/// `CURRENT_TIMESTAMP` and `CURRENT_DATE` are calls without brackets.
-fn is_call(word: &str, rest: &Chars<'_>) -> bool {
-    word.to_ascii_lowercase().starts_with("current_")
-        || rest.clone().find(|c| !c.is_whitespace()) == Some('(')
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
@@ -318,22 +242,6 @@ mod tests {
         assert_eq!(refused("1 # x"), ExpressionError::Forbidden { found: '#' });
         assert_eq!(refused("‘x’"), ExpressionError::Forbidden { found: '‘' });
         assert_eq!(refused("'x\\'"), ExpressionError::OpenQuote { quote: '\'' });
-    }
-
-    #[test]
-    fn volatile_functions_are_found_only_where_they_are_called() {
-        assert_eq!(
-            find_volatile_function("toDate(Now ())"),
-            Some("Now".to_owned())
-        );
-        assert_eq!(
-            find_volatile_function("CURRENT_TIMESTAMP"),
-            Some("CURRENT_TIMESTAMP".to_owned())
-        );
-        assert_eq!(find_volatile_function("'now()'"), None);
-        assert_eq!(find_volatile_function("lower(`now()`)"), None);
-        assert_eq!(find_volatile_function("now + 1"), None);
-        assert_eq!(find_volatile_function("nowhere(1)"), None);
     }
 
     proptest! {

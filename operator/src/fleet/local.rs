@@ -68,6 +68,12 @@ impl LocalFleet {
         self.state.clone()
     }
 
+    /// A way to hurry the workers while [`Self::wait_stopped`] waits.
+    #[must_use]
+    pub fn hurry_handle(&self) -> HurryHandle {
+        HurryHandle(self.orders.clone())
+    }
+
     /// Asks all workers to stop, each within its termination budget; again: passes the hurry on.
     pub fn begin_stop(&self) {
         self.orders.send_modify(|orders| orders.stop_signals += 1);
@@ -92,6 +98,17 @@ impl LocalFleet {
     }
 }
 
+/// Passes further stop signals on.
+#[derive(Debug)]
+pub struct HurryHandle(watch::Sender<Orders>);
+
+impl HurryHandle {
+    /// As [`LocalFleet::begin_stop`].
+    pub fn begin_stop(&self) {
+        self.0.send_modify(|orders| orders.stop_signals += 1);
+    }
+}
+
 impl Fleet for LocalFleet {
     fn locate_credentials(&self, account: &Account) -> PathBuf {
         let mut bytes = self.salt.to_vec();
@@ -105,6 +122,15 @@ impl Fleet for LocalFleet {
 
     async fn fetch_state(&self) -> FleetState {
         self.state.borrow().clone()
+    }
+
+    async fn apply_replicas(&self, replicas: u32) -> Result<(), FleetError> {
+        self.orders.send_modify(|orders| {
+            if let Some(spec) = &mut orders.spec {
+                spec.replicas = replicas;
+            }
+        });
+        Ok(())
     }
 
     async fn apply(&self, spec: &FleetSpec, account: Option<&Account>) -> Result<(), FleetError> {

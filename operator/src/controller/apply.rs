@@ -1,0 +1,70 @@
+//! Step 4: writes. Idempotent, in order; stops at the first error and returns what was done.
+//!
+//! Must not be here: decisions.
+
+use serde::Serialize;
+
+use crate::controller::observe::Unreachable;
+use crate::controller::plan::{FleetStep, Plan};
+use crate::ddl::DdlStep;
+use crate::fleet::{Fleet, FleetError};
+use crate::warehouse::{Account, Warehouse};
+
+/// What was done.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Applied {
+    /// Steps that were done, in words.
+    pub done: Vec<String>,
+    /// The step that failed, and why; what came after it was not tried.
+    pub failed: Option<Failure>,
+}
+
+/// A step that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Failure {
+    /// The step, in words.
+    pub step: String,
+    /// Why.
+    pub why: Unreachable,
+}
+
+/// Does what a plan says: tables first, since workers need them.
+pub async fn apply<W: Warehouse, F: Fleet>(
+    warehouse: &W,
+    fleet: &F,
+    account: Option<&Account>,
+    plan: &Plan,
+) -> Applied {
+    let mut applied = Applied::default();
+    for step in &plan.ddl {
+        applied.failed = apply_ddl(warehouse, step).await;
+        if applied.failed.is_some() {
+            return applied;
+        }
+        applied.done.push(step.describe());
+    }
+    applied.failed = apply_fleet(fleet, account, &plan.fleet).await;
+    if applied.failed.is_none() {
+        applied.done.extend(plan.fleet.describe());
+    }
+    applied
+}
+
+async fn apply_ddl<W: Warehouse>(warehouse: &W, step: &DdlStep) -> Option<Failure> {
+    let error = warehouse.apply_statement(&step.render()).await.err()?;
+    Some(Failure { step: step.describe(), why: error.into() })
+}
+
+async fn apply_fleet<F: Fleet>(fleet: &F, account: Option<&Account>, step: &FleetStep) -> Option<Failure> {
+    let result = match step {
+        FleetStep::Keep => Ok(()),
+        FleetStep::Scale { replicas } => fleet.apply_replicas(*replicas).await,
+        FleetStep::Run(spec) => fleet.apply(spec, account).await,
+    };
+    result.err().map(|error| build_failure(step, &error))
+}
+
+fn build_failure(step: &FleetStep, error: &FleetError) -> Failure {
+    let why = Unreachable { reason: error.reason(), message: error.to_string() };
+    Failure { step: step.describe().unwrap_or_default(), why }
+}

@@ -1,0 +1,116 @@
+//! What a user declares, with all that is known about it without asking anybody.
+//!
+//! Must not be here: reading files or the cluster, what the server says.
+
+use clickhouse_sink_crds::api::{ClickHouseSink, DdlMode};
+use clickhouse_sink_crds::table::TableDefinition;
+
+use secrecy::ExposeSecret as _;
+
+use crate::sql::{is_plain_identifier, render_identifier};
+use crate::warehouse::Account;
+
+/// One sink, declared.
+#[derive(Debug, Clone)]
+pub struct Declaration {
+    /// The resource.
+    pub sink: ClickHouseSink,
+    /// `metadata.uid`, or what stands for it in local mode.
+    pub uid: String,
+    /// Consumer group where the resource names none.
+    pub default_group_id: String,
+    /// The table, as declared; expressions as the user wrote them.
+    pub expected: TableDefinition,
+    /// The table of rejected records.
+    pub rejected: TableDefinition,
+    /// Who we are to ClickHouse; none: the default user without a password.
+    pub account: Option<Account>,
+}
+
+impl Declaration {
+    /// `namespace/name`.
+    #[must_use]
+    pub fn qualified_name(&self) -> String {
+        format!("{}/{}", self.namespace(), self.name())
+    }
+
+    /// The namespace.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        self.sink.metadata.namespace.as_deref().unwrap_or("default")
+    }
+
+    /// True where nothing that matters differs, credentials included.
+    #[must_use]
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        let secret = |account: &Option<Account>| {
+            account.as_ref().map(|account| (account.username.clone(), account.password.expose_secret().to_owned()))
+        };
+        self.sink == other.sink && secret(&self.account) == secret(&other.account)
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.sink.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// What may be done to the table.
+    #[must_use]
+    pub const fn mode(&self) -> DdlMode {
+        self.sink.spec.table.ddl
+    }
+
+    /// Workers that should run now: none while the sink is paused.
+    #[must_use]
+    pub fn replicas(&self) -> u32 {
+        if self.sink.spec.paused { 0 } else { u32::try_from(self.sink.spec.replicas).unwrap_or(0) }
+    }
+
+    /// Milliseconds until the tables are looked at again where all is well.
+    #[must_use]
+    pub fn recheck_ms(&self) -> u64 {
+        u64::try_from(self.sink.spec.table.recheck_period_seconds).unwrap_or(60).max(1) * 1_000
+    }
+}
+
+/// An expression of a table, and where the user wrote it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Expression {
+    /// Path in the resource, for example `spec.table.ttl`.
+    pub path: String,
+    /// The text.
+    pub text: String,
+}
+
+/// All expressions of a table. A sorting key's part that is a column's name is quoted, whatever is in the name.
+#[must_use]
+pub fn list_expressions(table: &TableDefinition) -> Vec<Expression> {
+    let one = |path: &str, text: &Option<String>| {
+        text.as_ref().map(|text| Expression { path: path.to_owned(), text: text.clone() })
+    };
+    let order_by = table.order_by.iter().map(|part| Expression {
+        path: "spec.table.orderBy".to_owned(),
+        text: quote_column_name(table, part),
+    });
+    let columns = table.columns.iter().enumerate();
+    let defaults = columns.filter_map(|(index, column)| one(&default_path(index), &column.default));
+    order_by
+        .chain(one("spec.table.partitionBy", &table.partition_by))
+        .chain(one("spec.table.ttl", &table.ttl))
+        .chain(defaults)
+        .collect()
+}
+
+/// Path of a column's default, by the column's place.
+#[must_use]
+pub fn default_path(index: usize) -> String {
+    format!("spec.table.columns[{index}].default")
+}
+
+/// A sorting key's part as an expression.
+#[must_use]
+pub fn quote_column_name(table: &TableDefinition, part: &str) -> String {
+    let is_column = table.columns.iter().any(|column| column.name == part);
+    if is_column && !is_plain_identifier(part) { render_identifier(part) } else { part.to_owned() }
+}

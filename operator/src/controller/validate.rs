@@ -1,0 +1,113 @@
+//! Step 2: what the declaration is worth, by what the server says about it. Pure; all violations at once.
+//!
+//! Must not be here: clients, checks that need no server (the contract crate makes those when the file is read).
+
+use std::collections::BTreeMap;
+
+use clickhouse_sink_crds::expression::volatile_function;
+use clickhouse_sink_crds::table::TableDefinition;
+use clickhouse_sink_crds::violation::Violation;
+use serde::Serialize;
+
+use crate::controller::declaration::{
+    Declaration, default_path, list_expressions, quote_column_name,
+};
+use crate::controller::observe::{Observation, Reading, ServerReading, Unreachable};
+use crate::sql::check_expression;
+use crate::warehouse::Verdict;
+
+/// What a declaration is worth.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub enum Validation {
+    /// It can be made real.
+    Valid(Box<Validated>),
+    /// It cannot.
+    Invalid(Vec<Violation>),
+    /// The server could not be asked.
+    Unknown(Unreachable),
+}
+
+/// A declaration in the server's own terms.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Validated {
+    /// The table; expressions in canonical form.
+    pub expected: TableDefinition,
+    /// The table of rejected records; expressions in canonical form.
+    pub rejected: TableDefinition,
+    /// Each column's default as JSON text.
+    pub defaults: BTreeMap<String, String>,
+}
+
+/// Judges a declaration.
+#[must_use]
+pub fn validate(declaration: &Declaration, observation: &Observation) -> Validation {
+    let server = match &observation.server {
+        Reading::Known(server) => server,
+        Reading::Unreachable(why) => return Validation::Unknown(why.clone()),
+    };
+    let mut violations = check_expressions(&declaration.expected, server);
+    violations.extend(check_defaults(&declaration.expected, server));
+    if violations.is_empty() {
+        Validation::Valid(Box::new(build_validated(declaration, server)))
+    } else {
+        Validation::Invalid(violations)
+    }
+}
+
+fn check_expressions(table: &TableDefinition, server: &ServerReading) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for expression in list_expressions(table) {
+        let said = server.canonical.get(&expression.text);
+        let message = match (check_expression(&expression.text), said) {
+            (Err(error), _) => Some(error.to_string()),
+            (Ok(()), Some(Err(why))) => Some(format!("ClickHouse cannot read it as one expression: {why}")),
+            (Ok(()), _) => None,
+        };
+        violations.extend(message.map(|message| Violation::new(&expression.path, &message)));
+    }
+    violations
+}
+
+fn check_defaults(table: &TableDefinition, server: &ServerReading) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for (index, column) in table.columns.iter().enumerate() {
+        let Some(default) = &column.default else { continue };
+        let message = volatile_function(default)
+            .map(|function| {
+                format!("{function} gives another value with each call, and a record that is delivered twice would become two rows: use a constant")
+            })
+            .or_else(|| {
+                let why = server.defaults.get(&column.name)?.as_ref().err()?;
+                Some(format!("expected a constant of type {}: {why}", column.data_type))
+            });
+        violations.extend(message.map(|message| Violation::new(&default_path(index), &message)));
+    }
+    violations
+}
+
+fn build_validated(declaration: &Declaration, server: &ServerReading) -> Validated {
+    let defaults = server.defaults.iter();
+    Validated {
+        expected: build_canonical(&declaration.expected, &server.canonical),
+        rejected: build_canonical(&declaration.rejected, &server.canonical),
+        defaults: defaults
+            .filter_map(|(column, value)| Some((column.clone(), value.clone().ok()?)))
+            .collect(),
+    }
+}
+
+/// The definition with each expression in the server's own form.
+fn build_canonical(table: &TableDefinition, forms: &BTreeMap<String, Verdict>) -> TableDefinition {
+    let canonical = |text: &String| match forms.get(text) {
+        Some(Ok(form)) => form.clone(),
+        _ => text.clone(),
+    };
+    let mut out = table.clone();
+    out.order_by = table.order_by.iter().map(|part| canonical(&quote_column_name(table, part))).collect();
+    out.partition_by = table.partition_by.as_ref().map(canonical);
+    out.ttl = table.ttl.as_ref().map(canonical);
+    for column in &mut out.columns {
+        column.default = column.default.as_ref().map(canonical);
+    }
+    out
+}

@@ -1,0 +1,30 @@
+//! A fleet that never is: for commands that only look at tables.
+//!
+//! Must not be here: processes.
+
+use std::path::PathBuf;
+
+use crate::fleet::{Fleet, FleetError, FleetSpec, FleetState};
+use crate::warehouse::Account;
+
+/// Takes every order and starts nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct DryFleet;
+
+impl Fleet for DryFleet {
+    fn locate_credentials(&self, _account: &Account) -> PathBuf {
+        PathBuf::from("credentials")
+    }
+
+    async fn fetch_state(&self) -> FleetState {
+        FleetState::default()
+    }
+
+    async fn apply_replicas(&self, _replicas: u32) -> Result<(), FleetError> {
+        Ok(())
+    }
+
+    async fn apply(&self, _spec: &FleetSpec, _account: Option<&Account>) -> Result<(), FleetError> {
+        Ok(())
+    }
+}

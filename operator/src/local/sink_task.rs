@@ -1,0 +1,184 @@
+//! One sink's loop in local mode: reconcile now, on a change, and again after a while, until told to stop.
+//!
+//! Must not be here: reading files, printing.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use crate::controller::declaration::Declaration;
+use crate::controller::reconcile;
+use crate::controller::status::{Outcome, SinkStatus, build_status};
+use crate::fleet::local::LocalFleet;
+use crate::fleet::{FleetError, FleetState};
+use crate::local::build_warehouse;
+use crate::local::state_folder::StateFolder;
+
+/// What the loop is told.
+#[derive(Debug, Clone)]
+struct Orders {
+    declaration: Declaration,
+    stop_signals: u32,
+}
+
+/// A sink that runs.
+#[derive(Debug)]
+pub struct SinkHandle {
+    orders: watch::Sender<Orders>,
+    refused: Option<String>,
+    outcome: watch::Receiver<Outcome>,
+    fleet: watch::Receiver<FleetState>,
+    task: JoinHandle<FleetState>,
+}
+
+impl SinkHandle {
+    /// Starts the loop of a sink.
+    ///
+    /// # Errors
+    /// Where its folder cannot be made.
+    pub fn start(
+        declaration: Declaration,
+        folder: &StateFolder,
+        worker_bin: PathBuf,
+    ) -> Result<Self, FleetError> {
+        let path = folder.locate_sink(declaration.namespace(), declaration.name());
+        let fleet = LocalFleet::new(&declaration.qualified_name(), path, folder.salt(), worker_bin)?;
+        let fleet_state = fleet.subscribe();
+        let (orders, orders_receiver) = watch::channel(Orders { declaration, stop_signals: 0 });
+        let (outcome_sender, outcome) = watch::channel(Outcome::default());
+        let task = tokio::spawn(run_sink(fleet, orders_receiver, outcome_sender));
+        Ok(Self { orders, refused: None, outcome, fleet: fleet_state, task })
+    }
+
+    /// What runs now.
+    #[must_use]
+    pub fn declaration(&self) -> Declaration {
+        self.orders.borrow().declaration.clone()
+    }
+
+    /// A changed declaration takes the place of what runs.
+    pub fn change(&mut self, declaration: Declaration) {
+        self.refused = None;
+        self.orders.send_modify(|orders| orders.declaration = declaration);
+    }
+
+    /// A changed declaration was refused, or, with none, no longer is.
+    pub fn refuse(&mut self, why: Option<String>) {
+        self.refused = why;
+    }
+
+    /// Asks the sink's workers to drain and stop; again: passes the hurry on.
+    pub fn stop(&self) {
+        self.orders.send_modify(|orders| orders.stop_signals += 1);
+    }
+
+    /// True once it was asked to stop.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.orders.borrow().stop_signals > 0
+    }
+
+    /// True once all workers have ended.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.task.is_finished()
+    }
+
+    /// True once ClickHouse could be asked and did what it was told.
+    #[must_use]
+    pub fn has_been_applied(&self) -> bool {
+        self.outcome.borrow().has_been_applied()
+    }
+
+    /// How it is now.
+    #[must_use]
+    pub fn status(&self) -> SinkStatus {
+        let outcome = Outcome { refused: self.refused.clone(), ..self.outcome.borrow().clone() };
+        build_status(&self.orders.borrow().declaration, &outcome, &self.fleet.borrow())
+    }
+
+    /// True where a worker that was stopped left rows for replay.
+    #[must_use]
+    pub fn left_rows(&self) -> bool {
+        self.fleet.borrow().left_rows
+    }
+}
+
+async fn run_sink(
+    fleet: LocalFleet,
+    mut orders: watch::Receiver<Orders>,
+    outcome: watch::Sender<Outcome>,
+) -> FleetState {
+    loop {
+        let declaration = orders.borrow_and_update().declaration.clone();
+        let requeue_ms = tokio::select! {
+            biased;
+            () = wait_stop(orders.clone()) => break,
+            requeue_ms = reconcile_once(&fleet, &declaration, &outcome) => requeue_ms,
+        };
+        tokio::select! {
+            biased;
+            changed = orders.changed() => if changed.is_err() { break },
+            () = sleep(Duration::from_millis(requeue_ms)) => {}
+        }
+    }
+    stop_fleet(fleet, orders).await
+}
+
+async fn wait_stop(mut orders: watch::Receiver<Orders>) {
+    // A sender that is gone means stop as well.
+    let _ = orders.wait_for(|orders| orders.stop_signals > 0).await;
+}
+
+/// One reconcile; how long until the next, in milliseconds.
+async fn reconcile_once(fleet: &LocalFleet, declaration: &Declaration, outcome: &watch::Sender<Outcome>) -> u64 {
+    let done = reconcile(&build_warehouse(declaration), fleet, declaration).await;
+    let requeue_ms = done.requeue_ms();
+    let next = Outcome {
+        validation: Some(done.validation),
+        plan: Some(done.plan),
+        applied: done.applied,
+        refused: None,
+    };
+    log_transition(declaration, &outcome.borrow(), &next);
+    outcome.send_replace(next);
+    requeue_ms
+}
+
+/// One log line for each thing that was done, and one where the sink's trouble is not the one it had before.
+fn log_transition(declaration: &Declaration, before: &Outcome, now: &Outcome) {
+    let sink = declaration.qualified_name();
+    for step in &now.applied.done {
+        tracing::info!(sink, step, "Step was done.");
+    }
+    match (before.trouble(), now.trouble()) {
+        (before, Some((reason, message))) if before.as_ref() != Some(&(reason, message.clone())) => {
+            tracing::warn!(sink, reason, message, "Sink cannot go on.");
+        }
+        (Some((reason, _)), None) => tracing::info!(sink, reason, "Sink goes on."),
+        _ => {}
+    }
+}
+
+async fn stop_fleet(fleet: LocalFleet, mut orders: watch::Receiver<Orders>) -> FleetState {
+    fleet.begin_stop();
+    let hurry = fleet.hurry_handle();
+    let mut passed_on = 1;
+    let stopped = fleet.wait_stopped();
+    tokio::pin!(stopped);
+    loop {
+        tokio::select! {
+            state = &mut stopped => return state,
+            Ok(()) = orders.changed() => {
+                let signals = orders.borrow_and_update().stop_signals;
+                for _ in passed_on..signals {
+                    hurry.begin_stop();
+                }
+                passed_on = passed_on.max(signals);
+            }
+        }
+    }
+}

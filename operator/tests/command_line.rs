@@ -1,0 +1,59 @@
+//! What the program prints where it does not start: help, and files that are wrong. No server is needed.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::process::Command;
+
+fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_clickhouse-sink-operator"))
+        .args(arguments)
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cases"))
+        .output()
+        .unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+fn run_file(file: &str) -> String {
+    let state = tempfile::tempdir().unwrap();
+    let (code, stdout, stderr) = run(&["local", "-f", file, "--state-dir", state.path().to_str().unwrap()]);
+    assert_eq!((code, stdout.as_str()), (Some(2), ""), "{stderr}");
+    stderr
+}
+
+#[test]
+fn help_says_what_each_command_does_and_what_the_exit_codes_mean() {
+    insta::assert_snapshot!("help", run(&["--help"]).1);
+    insta::assert_snapshot!("help_local", run(&["local", "--help"]).1);
+    insta::assert_snapshot!("help_plan", run(&["plan", "--help"]).1);
+}
+
+#[test]
+fn wrong_usage_ends_with_two() {
+    assert_eq!(run(&["local"]).0, Some(2));
+    assert_eq!(run(&["local", "-f", "x", "--log-format", "xml"]).0, Some(2));
+}
+
+#[test]
+fn everything_that_is_wrong_in_a_file_is_told_at_once_with_its_place() {
+    insta::assert_snapshot!(run_file("wrong.yaml"));
+}
+
+#[test]
+fn text_that_is_no_yaml_is_told_with_its_place() {
+    insta::assert_snapshot!(run_file("not-yaml.yaml"));
+}
+
+#[test]
+fn a_missing_secret_names_the_secret() {
+    insta::assert_snapshot!(run_file("no-secret.yaml"));
+}
+
+#[test]
+fn two_sinks_in_one_group_are_refused() {
+    insta::assert_snapshot!(run_file("two-in-one-group.yaml"));
+}
+
+#[test]
+fn a_file_that_is_not_there_is_told() {
+    insta::assert_snapshot!(run_file("nowhere.yaml"));
+}
