@@ -98,4 +98,4 @@ const fn default_replicas() -> i32 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -150,7 +150,7 @@ fn read_document(document: &Document) -> Result<Manifest, Vec<Violation>> {
     let api_version = format!("{GROUP}/{VERSION}");
     match (text("apiVersion").as_str(), text("kind").as_str()) {
         ("v1", "Secret") => secret::read_secret(value).map(Manifest::Secret),
-        (version, KIND) if version == api_version => read_sink(value),
+        (version, KIND) if version == api_version => read_sink(value, &document.locations),
         (version, KIND) => {
             let message = format!(
                 "expected `{api_version}`, found `{version}`; write apiVersion: {api_version}"
@@ -166,8 +166,9 @@ fn read_document(document: &Document) -> Result<Manifest, Vec<Violation>> {
     }
 }
 
-fn read_sink(value: &Value) -> Result<Manifest, Vec<Violation>> {
+fn read_sink(value: &Value, locations: &Locations) -> Result<Manifest, Vec<Violation>> {
     let mut violations = check_top_level(value);
+    violations.extend(check_nulls(locations));
     let schema = &resource_schema()["properties"]["spec"];
     violations.extend(check_schema(schema, &value["spec"], "spec"));
     if value["spec"].is_null() {
@@ -191,6 +192,22 @@ fn read_sink(value: &Value) -> Result<Manifest, Vec<Violation>> {
     } else {
         Err(violations)
     }
+}
+
+/// `onMissing: Null` without quotes is YAML's null: the field would be absent, and the choice lost without a word.
+fn check_nulls(locations: &Locations) -> Vec<Violation> {
+    let choices = [".onMissing", ".onError"];
+    let lost = locations
+        .nulls()
+        .iter()
+        .filter(|path| choices.iter().any(|choice| path.ends_with(choice)));
+    lost.map(|path| {
+        Violation::new(
+            path,
+            "expected one of its values, found YAML's null; write \"Null\" in quotes",
+        )
+    })
+    .collect()
 }
 
 /// Fields beside `spec`, and those of `metadata` that matter here.

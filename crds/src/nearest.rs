@@ -19,7 +19,7 @@ pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
             )
         })
         .min_by_key(|(edits, _)| *edits)
-        .filter(|(edits, candidate)| *edits <= (candidate.len() / 3).max(1))
+        .filter(|(edits, candidate)| *edits <= candidate.len().div_ceil(3))
         .map(|(_, candidate)| candidate)
 }
 

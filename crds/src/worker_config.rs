@@ -163,7 +163,7 @@ pub struct ColumnMapping {
     pub default_json: Option<String>,
 }
 
-/// What to do where the record lacks the path.
+/// What to do where the record lacks the path; by default `Default` if the column has a default, `Null` if it is Nullable, else `Reject`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum OnMissing {
     /// The column's default.
@@ -174,7 +174,7 @@ pub enum OnMissing {
     Reject,
 }
 
-/// What to do where the value does not fit the column.
+/// What to do where the value does not fit the type; by default `Reject`. `Default` and `Null` replace it, `Clamp` takes the nearest value that fits; each is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum OnError {
     /// The record is rejected.
@@ -187,7 +187,7 @@ pub enum OnError {
     Clamp,
 }
 
-/// Unit of plain numbers in date and time columns: a count since the epoch.
+/// Unit of plain numbers in a date or time column, counted from 1970; without it such numbers are rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum TimeUnit {
     /// Days (Date, Date32).

@@ -1,1 +1,406 @@
-//! Every CEL rule with a resource that keeps it and one that breaks it.
+//! Every CEL rule with a resource that keeps it and one that breaks it; bounds and descriptions of every field.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::schema::{check_cel, resource_schema, schema_leaves};
+
+/// A sink with every optional immutable field set.
+pub(crate) fn sink_value() -> Value {
+    json!({
+        "apiVersion": "clickhouse-sink.io/v1alpha1",
+        "kind": "ClickHouseSink",
+        "metadata": { "name": "events", "namespace": "analytics" },
+        "spec": {
+            "kafka": { "bootstrapServers": ["127.0.0.1:9092"], "topics": ["events"], "groupId": "ops" },
+            "clickhouse": { "url": "http://127.0.0.1:8123", "database": "ops" },
+            "table": {
+                "name": "events",
+                "engine": { "replacingMergeTree": { "versionColumn": "version" } },
+                "partitionBy": "toYYYYMM(ts)",
+                "orderBy": ["id"],
+                "columns": [
+                    { "name": "id", "type": "String" },
+                    { "name": "version", "type": "UInt32" },
+                    { "name": "ts", "type": "DateTime64(3, 'UTC')" },
+                    { "name": "note", "type": "Nullable(String)" },
+                ],
+            },
+        },
+    })
+}
+
+/// The sink with the field at `pointer` set, or removed where the value is null; its parents must be there.
+pub(crate) fn sink_with(changes: &[(&str, Value)]) -> Value {
+    let mut value = sink_value();
+    for (pointer, new) in changes {
+        let (parent, field) = pointer.rsplit_once('/').unwrap();
+        let parent = value
+            .pointer_mut(parent)
+            .unwrap_or_else(|| panic!("{pointer}"));
+        match (parent, new) {
+            (Value::Object(fields), Value::Null) => drop(fields.remove(field)),
+            (Value::Object(fields), new) => drop(fields.insert(field.to_owned(), new.clone())),
+            (Value::Array(items), new) => items[field.parse::<usize>().unwrap()] = new.clone(),
+            _ => panic!("{pointer}"),
+        }
+    }
+    value
+}
+
+/// With defaults filled in, as the API server does before it runs rules.
+fn defaulted(value: Value) -> Value {
+    serde_json::to_value(serde_json::from_value::<ClickHouseSink>(value).unwrap()).unwrap()
+}
+
+fn broken(changes: &[(&str, Value)]) -> Vec<String> {
+    check_cel(&defaulted(sink_with(changes)), None)
+        .iter()
+        .map(ToString::to_string)
+        .collect()
+}
+
+fn broken_by_update(old: &[(&str, Value)], new: &[(&str, Value)]) -> Vec<String> {
+    let (old, new) = (defaulted(sink_with(old)), defaulted(sink_with(new)));
+    check_cel(&new, Some(&old))
+        .iter()
+        .map(ToString::to_string)
+        .collect()
+}
+
+fn refused(violations: &[String], message: &str) {
+    assert_eq!(violations.len(), 1, "{violations:?}");
+    assert!(
+        violations[0].contains(message),
+        "{violations:?} does not say: {message}"
+    );
+}
+
+#[test]
+fn the_plain_sink_breaks_no_rule() {
+    assert_eq!(broken(&[]), Vec::<String>::new());
+    assert_eq!(broken_by_update(&[], &[]), Vec::<String>::new());
+}
+
+#[test]
+fn a_name_may_have_52_characters_and_not_one_more() {
+    assert!(broken(&[("/metadata/name", json!("a".repeat(52)))]).is_empty());
+    refused(
+        &broken(&[("/metadata/name", json!("a".repeat(53)))]),
+        "at most 52 characters",
+    );
+}
+
+#[test]
+fn the_rejected_table_is_another_one() {
+    let named = |name: &str| broken(&[("/spec/deadLetter", json!({ "table": { "name": name } }))]);
+    assert!(named("other").is_empty());
+    refused(&named("events"), "another table than `table.name`");
+    assert!(broken(&[("/spec/deadLetter", json!({ "table": {} }))]).is_empty());
+}
+
+#[test]
+fn a_start_timestamp_goes_with_timestamp_and_with_nothing_else() {
+    let at = json!("2026-03-14T00:00:00Z");
+    let both = [
+        ("/spec/kafka/startFrom", json!("Timestamp")),
+        ("/spec/kafka/startTimestamp", at.clone()),
+    ];
+    assert!(broken(&both).is_empty());
+    refused(&broken(&both[..1]), "`startTimestamp` must be set if");
+    refused(&broken(&both[1..]), "`startTimestamp` must be set if");
+}
+
+#[test]
+fn properties_that_the_worker_owns_are_refused() {
+    let with = |key: &str| broken(&[("/spec/kafka/properties", json!({ key: "1" }))]);
+    for allowed in [
+        "max.poll.interval.ms",
+        "session.timeout.ms",
+        "fetch.wait.max.ms",
+        "statistics.interval.ms",
+    ] {
+        assert!(with(allowed).is_empty(), "{allowed}");
+    }
+    for key in REFUSED_PROPERTIES {
+        refused(&with(key), "`properties` must not set what the worker owns");
+    }
+}
+
+#[test]
+fn a_table_has_exactly_one_engine() {
+    let engine = |engine: Value| broken(&[("/spec/table/engine", engine)]);
+    let replacing = json!({ "versionColumn": "version" });
+    assert!(engine(json!({ "mergeTree": {} })).is_empty());
+    assert!(engine(json!({ "replacingMergeTree": replacing })).is_empty());
+    refused(&engine(json!({})), "exactly one of");
+    refused(
+        &engine(json!({ "mergeTree": {}, "replacingMergeTree": replacing })),
+        "exactly one of",
+    );
+}
+
+#[test]
+fn the_sorting_key_names_declared_columns() {
+    let key = |names: Value| broken(&[("/spec/table/orderBy", names)]);
+    assert!(key(json!(["ts", "id"])).is_empty());
+    assert!(key(json!(["id", "_offset"])).is_empty());
+    refused(
+        &key(json!(["id", "lower(id)"])),
+        "`orderBy` must name declared columns",
+    );
+    let without_metadata = [
+        ("/spec/table/orderBy", json!(["_offset"])),
+        ("/spec/table/metadataColumns", json!({ "mode": "None" })),
+    ];
+    refused(
+        &broken(&without_metadata),
+        "`orderBy` must name declared columns",
+    );
+}
+
+#[test]
+fn a_replacing_table_has_a_key() {
+    refused(
+        &broken(&[("/spec/table/orderBy", json!([]))]),
+        "at least one column",
+    );
+    refused(
+        &broken(&[("/spec/table/orderBy", Value::Null)]),
+        "at least one column",
+    );
+    let plain = [
+        ("/spec/table/engine", json!({ "mergeTree": {} })),
+        ("/spec/table/orderBy", Value::Null),
+    ];
+    assert!(broken(&plain).is_empty());
+}
+
+#[test]
+fn the_version_column_is_declared() {
+    let version = |name: &str| {
+        broken(&[(
+            "/spec/table/engine/replacingMergeTree/versionColumn",
+            json!(name),
+        )])
+    };
+    assert!(version("ts").is_empty());
+    refused(
+        &version("missing"),
+        "`versionColumn` must name a declared column",
+    );
+}
+
+#[test]
+fn metadata_columns_are_not_declared_twice() {
+    let named = |name: &str| {
+        (
+            "/spec/table/columns/3",
+            json!({ "name": name, "type": "UInt64" }),
+        )
+    };
+    for name in METADATA_COLUMNS {
+        refused(&broken(&[named(name)]), "`columns` must not declare");
+    }
+    assert!(broken(&[named("_key")]).is_empty());
+    assert!(
+        broken(&[
+            named("_offset"),
+            ("/spec/table/metadataColumns", json!({ "mode": "None" }))
+        ])
+        .is_empty()
+    );
+}
+
+/// Change, add, remove, and remove-then-add of a field that cannot be changed.
+fn immutable(pointer: &str, first: &Value, second: &Value, message: &str) {
+    let set = |value: &Value| [(pointer.to_owned(), value.clone())];
+    let borrow = |changes: &[(String, Value)]| {
+        changes
+            .iter()
+            .map(|(p, v)| (p.clone(), v.clone()))
+            .collect::<Vec<_>>()
+    };
+    let update = |old: &Value, new: &Value| {
+        let (old, new) = (borrow(&set(old)), borrow(&set(new)));
+        let view = |changes: &'_ [(String, Value)]| {
+            sink_with(
+                &changes
+                    .iter()
+                    .map(|(p, v)| (p.as_str(), v.clone()))
+                    .collect::<Vec<_>>(),
+            )
+        };
+        check_cel(&defaulted(view(&new)), Some(&defaulted(view(&old))))
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        update(first, first),
+        Vec::<String>::new(),
+        "{pointer} unchanged"
+    );
+    assert!(
+        update(first, second)
+            .iter()
+            .any(|text| text.contains(message)),
+        "{pointer} changed"
+    );
+}
+
+#[test]
+fn what_cannot_be_changed_is_refused_in_a_change() {
+    immutable(
+        "/spec/clickhouse/database",
+        &json!("ops"),
+        &json!("other"),
+        "`database` cannot be changed",
+    );
+    immutable(
+        "/spec/table/name",
+        &json!("events"),
+        &json!("other"),
+        "`name` cannot be changed",
+    );
+    immutable(
+        "/spec/table/partitionBy",
+        &json!("toYYYYMM(ts)"),
+        &json!("toDate(ts)"),
+        "`partitionBy` cannot be changed",
+    );
+    immutable(
+        "/spec/table/orderBy",
+        &json!(["id"]),
+        &json!(["id", "ts"]),
+        "`orderBy` cannot be changed",
+    );
+    immutable(
+        "/spec/kafka/groupId",
+        &json!("ops"),
+        &json!("other"),
+        "`groupId` cannot be changed",
+    );
+    let replacing = |column: &str| json!({ "replacingMergeTree": { "versionColumn": column } });
+    immutable(
+        "/spec/table/engine",
+        &replacing("version"),
+        &replacing("ts"),
+        "`engine` cannot be changed",
+    );
+    immutable(
+        "/spec/table/engine",
+        &replacing("version"),
+        &json!({ "mergeTree": {} }),
+        "`engine` cannot be changed",
+    );
+}
+
+#[test]
+fn what_cannot_be_changed_cannot_be_removed_or_added_either() {
+    // Remove-then-add is refused at its first step, add-then-remove too.
+    let plain = ("/spec/table/engine", json!({ "mergeTree": {} }));
+    for (pointer, value, message) in [
+        (
+            "/spec/kafka/groupId",
+            json!("ops"),
+            "`groupId` cannot be changed",
+        ),
+        (
+            "/spec/table/partitionBy",
+            json!("toYYYYMM(ts)"),
+            "`partitionBy` cannot be changed",
+        ),
+        (
+            "/spec/table/orderBy",
+            json!(["id"]),
+            "`orderBy` cannot be changed",
+        ),
+    ] {
+        let with = [plain.clone(), (pointer, value)];
+        let without = [plain.clone(), (pointer, Value::Null)];
+        refused(&broken_by_update(&with, &without), message);
+        refused(&broken_by_update(&without, &with), message);
+        assert!(broken_by_update(&without, &without).is_empty(), "{pointer}");
+    }
+}
+
+#[test]
+fn what_may_be_changed_is_changed() {
+    let new = [
+        ("/spec/replicas", json!(3)),
+        ("/spec/paused", json!(true)),
+        ("/spec/kafka/topics", json!(["a", "b"])),
+        ("/spec/table/ttl", json!("ts + INTERVAL 1 DAY")),
+        ("/spec/clickhouse/url", json!("http://other:8123")),
+    ];
+    assert_eq!(broken_by_update(&[], &new), Vec::<String>::new());
+}
+
+fn walk(schema: &Value, path: &str, visit: &mut dyn FnMut(&str, &Value)) {
+    visit(path, schema);
+    for (name, inner) in schema["properties"].as_object().into_iter().flatten() {
+        walk(inner, &format!("{path}.{name}"), visit);
+    }
+    for inner in ["items", "additionalProperties"] {
+        if schema[inner].is_object() {
+            walk(&schema[inner], &format!("{path}[]"), visit);
+        }
+    }
+}
+
+#[test]
+fn every_number_list_map_and_text_is_bounded() {
+    let mut unbounded = Vec::new();
+    walk(
+        &resource_schema()["properties"]["spec"],
+        "spec",
+        &mut |path, schema| {
+            let needs: &[&str] = match schema["type"].as_str() {
+                Some("integer") => &["minimum", "maximum"],
+                Some("array") => &["maxItems", "x-kubernetes-list-type"],
+                Some("string") if schema["enum"].is_null() => &["maxLength"],
+                Some("object") if schema["additionalProperties"].is_object() => &["maxProperties"],
+                _ => &[],
+            };
+            unbounded.extend(
+                needs
+                    .iter()
+                    .filter(|key| schema[**key].is_null())
+                    .map(|key| format!("{path}: {key}")),
+            );
+        },
+    );
+    assert_eq!(unbounded, Vec::<String>::new());
+}
+
+#[test]
+fn every_field_has_a_sentence() {
+    let mut silent = Vec::new();
+    walk(
+        &resource_schema()["properties"]["spec"],
+        "spec",
+        &mut |path, schema| {
+            if !path.ends_with("[]")
+                && !schema["description"]
+                    .as_str()
+                    .is_some_and(|text| text.ends_with('.'))
+            {
+                silent.push(path.to_owned());
+            }
+        },
+    );
+    assert_eq!(silent, Vec::<String>::new());
+}
+
+#[test]
+fn no_field_is_nullable_so_that_a_null_is_an_absent_field() {
+    assert!(!resource_schema().to_string().contains("nullable"));
+}
+
+#[test]
+fn the_leaves_of_the_schema_are_listed() {
+    insta::assert_snapshot!(schema_leaves().join("\n"));
+}

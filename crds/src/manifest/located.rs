@@ -25,9 +25,15 @@ pub(super) struct Document {
 #[derive(Default)]
 pub(super) struct Locations {
     places: BTreeMap<String, Location>,
+    nulls: Vec<String>,
 }
 
 impl Locations {
+    /// Paths of fields that are null, and so count as absent.
+    pub(super) fn nulls(&self) -> &[String] {
+        &self.nulls
+    }
+
     /// The place of the field, or of the nearest field around it that is there.
     pub(super) fn nearest(&self, path: &str) -> Location {
         let mut path = path;
@@ -52,21 +58,29 @@ pub(super) struct SyntaxError {
 
 /// All documents of a text; empty ones are left out.
 pub(super) fn read_documents(text: &str) -> Result<Vec<Document>, SyntaxError> {
-    let nodes: Vec<Spanned<Node>> = serde_yaml::from_multiple(text).map_err(|error| {
-        let location = error
-            .location()
-            .map_or((0, 0), |place| (place.line(), place.column()));
-        // Only the first line: what follows shows the text, which may hold secrets.
-        let message = error.without_snippet().to_string();
-        SyntaxError {
-            location,
-            message: message.lines().next().unwrap_or_default().to_owned(),
-        }
-    })?;
+    // `y`, `n`, `on`, `off` are texts, as YAML 1.2 has it.
+    let options = serde_yaml::options! { strict_booleans: true };
+    let nodes: Vec<Spanned<Node>> =
+        serde_yaml::from_multiple_with_options(text, options).map_err(|error| {
+            let location = error
+                .location()
+                .map_or((0, 0), |place| (place.line(), place.column()));
+            SyntaxError {
+                location,
+                message: first_words(&error.without_snippet().to_string()),
+            }
+        })?;
     let documents = nodes
         .into_iter()
         .filter(|node| !matches!(node.value, Node::Scalar(Value::Null)));
     Ok(documents.map(to_document).collect())
+}
+
+/// What is wrong, without the place (it is shown before), advice to programmers, and the text around (it may be secret).
+fn first_words(message: &str) -> String {
+    let ends = [" at line ", ", set DuplicateKeyPolicy", "\n"];
+    let end = ends.iter().filter_map(|mark| message.find(mark)).min();
+    message[..end.unwrap_or(message.len())].to_owned()
 }
 
 fn to_document(node: Spanned<Node>) -> Document {
@@ -105,7 +119,9 @@ fn to_value(node: Node, path: &str, locations: &mut Locations) -> Value {
                 locations.places.insert(path.clone(), place(&key));
                 let value = to_value(inner.value, &path, locations);
                 // A null is an absent field, as the API server sees it.
-                if !value.is_null() {
+                if value.is_null() {
+                    locations.nulls.push(path);
+                } else {
                     object.insert(key.value, value);
                 }
             }

@@ -130,49 +130,44 @@ pub fn rejected_table(sink: &ClickHouseSink) -> TableDefinition {
     }
 }
 
-/// Name, type and comment of the rejected table's columns.
-const REJECTED_COLUMNS: [(&str, &str, &str); 20] = [
+/// Name, type and comment of the rejected table's columns; workers write all but the last by exactly these names and types.
+const REJECTED_COLUMNS: [(&str, &str, &str); 19] = [
     ("topic", "LowCardinality(String)", "Kafka topic"),
-    ("topic_id", "String", "id of the Kafka topic"),
+    ("topic_id", "LowCardinality(String)", "id of the Kafka topic"),
     ("partition", "UInt32", "Kafka partition"),
     ("offset", "UInt64", "Kafka offset, of a gap the first"),
-    ("epoch", "String", "epoch of the position"),
+    ("epoch", "LowCardinality(String)", "epoch of the position"),
     ("kind", "LowCardinality(String)", "record or gap"),
-    (
-        "end_offset",
-        "UInt64",
-        "offset behind the record or the gap",
-    ),
+    ("end_offset", "UInt64", "offset behind the record or the gap"),
     ("cause", "LowCardinality(String)", "why a gap is there"),
     ("lost", "LowCardinality(String)", "of a gap: lost or maybe"),
-    ("key", "String", "key of the record, as bytes"),
+    ("key", "Nullable(String)", "key of the record, as bytes"),
     ("payload", "String", "payload of the record, as bytes"),
     (
         "headers",
-        "Array(Tuple(name String, value String))",
+        "Array(Tuple(String, String))",
         "headers of the record, values as bytes",
     ),
+    ("timestamp", "DateTime64(3, 'UTC')", "Kafka timestamp of the record"),
     (
-        "timestamp",
-        "DateTime64(3, 'UTC')",
-        "Kafka timestamp of the record",
+        "column",
+        "LowCardinality(String)",
+        "column whose value did not fit; empty: the record as a whole",
     ),
-    ("column", "String", "column whose value did not fit"),
     (
         "reason",
-        "LowCardinality(String)",
-        "why the record was rejected",
+        "String",
+        "what was expected and found, without the value",
     ),
     (
         "code",
-        "Int32",
-        "ClickHouse error code; 0: the worker rejected it",
+        "LowCardinality(String)",
+        "why the record was rejected, in one word",
     ),
-    ("mapping", "String", "name of the mapping that rejected it"),
     (
-        "message",
-        "String",
-        "what was expected and found, without the value",
+        "mapping",
+        "LowCardinality(String)",
+        "hash of the mapping that rejected it",
     ),
     (
         "rejected_at",

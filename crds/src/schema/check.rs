@@ -2,6 +2,7 @@
 //!
 //! Must not be here: CEL, defaults.
 
+use regex::Regex;
 use serde_json::{Map, Value};
 
 use crate::nearest::nearest;
@@ -228,6 +229,29 @@ fn check_text(schema: &Value, text: &str, path: &str, violations: &mut Vec<Viola
         let message = format!("expected one of {}, found `{text}`{meant}", list(&allowed));
         violations.push(Violation::new(path, &message));
     }
+    // Patterns of ours always compile (tested); one that did not would not be enforced by the API server either.
+    let pattern = schema["pattern"]
+        .as_str()
+        .and_then(|pattern| Some((pattern, Regex::new(pattern).ok()?)));
+    if let Some((pattern, regex)) = pattern
+        && !regex.is_match(text)
+    {
+        let shown: String = text.escape_debug().take(60).collect();
+        let message = format!(
+            "expected text like {pattern}, found `{shown}`; {}",
+            pattern_remedy(schema)
+        );
+        violations.push(Violation::new(path, &message));
+    }
+}
+
+/// The field's description says what its pattern means.
+fn pattern_remedy(schema: &Value) -> String {
+    schema["description"]
+        .as_str()
+        .map_or("change it".to_owned(), |text| {
+            format!("it is: {}", text.trim_end_matches('.'))
+        })
 }
 
 fn check_number(schema: &Value, number: i64, path: &str, violations: &mut Vec<Violation>) {
