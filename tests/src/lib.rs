@@ -3,9 +3,14 @@
 //! Must not be here: product code, the scenarios themselves (those are in `tests/tests/`).
 
 #![forbid(unsafe_code)]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the harness waits for other processes, which nothing but asking again can do"
+)]
 
 pub mod clickhouse;
 pub mod components;
+pub mod demo;
 pub mod env;
 pub mod http;
 pub mod kafka;

@@ -1,0 +1,17 @@
+//! What the worker and local mode do with records, replies, tables and declarations, on the real components.
+//!
+//! Must not be here: crashes, outages and rebalances (`delivery`), the harness itself (`harness`).
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
+
+mod columns;
+mod fields;
+mod limits;
+mod local;
+mod local_table;
+mod local_workers;
+mod rejected;
+mod replies;
+mod signals;
+mod stalled;
+mod support;
+mod table;

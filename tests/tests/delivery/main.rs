@@ -1,0 +1,14 @@
+//! What is promised about every record, shown on the real components: crashes, stops, outages, rebalances, positions.
+//!
+//! Must not be here: how values are decoded, what the table looks like.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod crash;
+mod keys;
+mod outage;
+mod ownership;
+mod positions;
+mod rebalance;
+mod stop;
+mod supervisor;
+mod support;
