@@ -27,7 +27,9 @@ impl ClickHouseClient {
     /// # Errors
     /// Where the URL is of another form.
     pub fn new(url: &str) -> Result<Self> {
-        let rest = url.strip_prefix("http://").with_context(|| format!("expected http://host:port, found {url}"))?;
+        let rest = url
+            .strip_prefix("http://")
+            .with_context(|| format!("expected http://host:port, found {url}"))?;
         let rest = rest.trim_end_matches('/');
         let (credentials, address) = rest.rsplit_once('@').unwrap_or(("default:", rest));
         let (user, password) = credentials.split_once(':').unwrap_or((credentials, ""));
@@ -85,10 +87,14 @@ impl ClickHouseClient {
         let request = Request {
             method: "POST",
             target: &target,
-            headers: &[("X-ClickHouse-User", &self.user), ("X-ClickHouse-Key", &self.password)],
+            headers: &[
+                ("X-ClickHouse-User", &self.user),
+                ("X-ClickHouse-Key", &self.password),
+            ],
             body: sql.as_bytes(),
         };
-        let answer = http::send(&self.address, &request, TIMEOUT).with_context(|| format!("cannot ask: {sql}"))?;
+        let answer = http::send(&self.address, &request, TIMEOUT)
+            .with_context(|| format!("cannot ask: {sql}"))?;
         let failed = answer.status != 200 || answer.header("x-clickhouse-exception-code").is_some();
         ensure!(!failed, "{}\n  statement: {sql}", answer.text());
         Ok(answer.text())
@@ -101,7 +107,10 @@ impl ClickHouseClient {
     pub fn scalar<T: FromStr>(&self, sql: &str) -> Result<T> {
         let text = self.query(sql)?;
         let Ok(value) = text.parse() else {
-            bail!("expected one {}, found {text:?}\n  statement: {sql}", std::any::type_name::<T>());
+            bail!(
+                "expected one {}, found {text:?}\n  statement: {sql}",
+                std::any::type_name::<T>()
+            );
         };
         Ok(value)
     }
@@ -111,9 +120,15 @@ impl ClickHouseClient {
     /// # Errors
     /// As [`Self::query`].
     pub fn rows(&self, select: &str) -> Result<Vec<Value>> {
-        let settings = [("default_format", "JSONEachRow"), ("output_format_json_quote_64bit_integers", "0"), ("wait_end_of_query", "1")];
+        let settings = [
+            ("default_format", "JSONEachRow"),
+            ("output_format_json_quote_64bit_integers", "0"),
+            ("wait_end_of_query", "1"),
+        ];
         let text = self.query_with(select, &settings)?;
-        text.lines().map(|line| serde_json::from_str(line).context("the server sent malformed JSON")).collect()
+        text.lines()
+            .map(|line| serde_json::from_str(line).context("the server sent malformed JSON"))
+            .collect()
     }
 
     /// `count()` of a table, `where` clause and `FINAL` allowed: `t FINAL WHERE a = 1`.
@@ -182,7 +197,14 @@ mod tests {
     #[test]
     fn a_url_may_carry_a_user() {
         let client = ClickHouseClient::new("http://me:pa:ss@host:8123/").unwrap();
-        assert_eq!((client.address(), client.user.as_str(), client.password.as_str()), ("host:8123", "me", "pa:ss"));
+        assert_eq!(
+            (
+                client.address(),
+                client.user.as_str(),
+                client.password.as_str()
+            ),
+            ("host:8123", "me", "pa:ss")
+        );
         assert_eq!(ClickHouseClient::new("http://h:1").unwrap().user, "default");
         assert!(ClickHouseClient::new("https://h:1").is_err());
     }

@@ -38,7 +38,10 @@ pub struct Component {
 ///
 /// # Errors
 /// Where `make` fails; the next call starts anew.
-pub fn ensure_component(component: Component, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+pub fn ensure_component(
+    component: Component,
+    make: impl FnOnce(&Path) -> Result<()>,
+) -> Result<PathBuf> {
     let cache = paths::cache_dir()?;
     let ready = cache.join(component.folder);
     if ready.is_dir() {
@@ -60,7 +63,10 @@ fn make_component(
     make: impl FnOnce(&Path) -> Result<()>,
 ) -> Result<()> {
     let started = Instant::now();
-    eprintln!("Setting up {} ({}), once on this machine.", component.title, component.size);
+    eprintln!(
+        "Setting up {} ({}), once on this machine.",
+        component.title, component.size
+    );
     // We hold the lock: a folder of this name was left by a set-up that was interrupted.
     let temporary = cache.join(format!("tmp-{}", component.folder));
     if temporary.exists() {
@@ -69,7 +75,11 @@ fn make_component(
     fs::create_dir_all(&temporary)?;
     make(&temporary).with_context(|| format!("cannot set up {}", component.title))?;
     fs::rename(&temporary, ready).context("cannot give the finished folder its name")?;
-    eprintln!("{} is ready after {} s.", component.title, started.elapsed().as_secs());
+    eprintln!(
+        "{} is ready after {} s.",
+        component.title,
+        started.elapsed().as_secs()
+    );
     Ok(())
 }
 
@@ -90,9 +100,16 @@ pub fn ensure_tool(program: &str, packages: &str) -> Result<()> {
 /// A step of a set-up: runs `program`, says every few seconds that it still does, shows its last lines where it fails.
 pub(crate) fn run_step(what: &str, program: &str, args: &[&str], dir: &Path) -> Result<()> {
     let log = dir.join("set-up.log");
-    let output = fs::OpenOptions::new().create(true).append(true).open(&log)?;
+    let output = fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(&log)?;
     let mut command: Command = managed_command(program);
-    command.args(args).current_dir(dir).stdout(output.try_clone()?).stderr(Stdio::from(output));
+    command
+        .args(args)
+        .current_dir(dir)
+        .stdout(output.try_clone()?)
+        .stderr(Stdio::from(output));
     let started = Instant::now();
     eprintln!("  {what} …");
     let mut step = spawn(program, command)?;
@@ -103,7 +120,10 @@ pub(crate) fn run_step(what: &str, program: &str, args: &[&str], dir: &Path) -> 
         }
     };
     if !status.success() {
-        bail!("{what}: `{program}` ended with {status}; its last lines:\n{}", read_tail(&log, 15));
+        bail!(
+            "{what}: `{program}` ended with {status}; its last lines:\n{}",
+            read_tail(&log, 15)
+        );
     }
     Ok(())
 }
@@ -163,20 +183,34 @@ mod tests {
         check_sha256(&path, right).unwrap();
         fs::write(&path, "abd").unwrap();
         let error = check_sha256(&path, right).unwrap_err().to_string();
-        assert!(error.contains(right) && error.contains("remove it"), "{error}");
+        assert!(
+            error.contains(right) && error.contains("remove it"),
+            "{error}"
+        );
     }
 
     #[test]
     fn a_missing_tool_is_named_with_the_command_that_installs_it() {
-        let error = ensure_tool("no-such-tool-here", "no-such-package").unwrap_err().to_string();
-        assert!(error.contains("apt-get install --no-install-recommends no-such-package"), "{error}");
+        let error = ensure_tool("no-such-tool-here", "no-such-package")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("apt-get install --no-install-recommends no-such-package"),
+            "{error}"
+        );
         ensure_tool("sh", "dash").unwrap();
     }
 
     #[test]
     fn a_failing_step_shows_its_last_lines() {
         let dir = tempfile::tempdir().unwrap();
-        let error = run_step("trying", "sh", &["-c", "echo broken >&2; exit 3"], dir.path()).unwrap_err();
+        let error = run_step(
+            "trying",
+            "sh",
+            &["-c", "echo broken >&2; exit 3"],
+            dir.path(),
+        )
+        .unwrap_err();
         assert!(error.to_string().contains("broken"), "{error}");
     }
 }

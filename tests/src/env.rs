@@ -39,7 +39,9 @@ impl Env {
     /// Where there are none; says what to run.
     pub fn get() -> Result<&'static Self> {
         static ENV: OnceLock<Result<Env, String>> = OnceLock::new();
-        ENV.get_or_init(|| Self::find().map_err(|error| format!("{error:#}"))).as_ref().map_err(|text| anyhow!("{text}"))
+        ENV.get_or_init(|| Self::find().map_err(|error| format!("{error:#}")))
+            .as_ref()
+            .map_err(|text| anyhow!("{text}"))
     }
 
     fn find() -> Result<Self> {
@@ -50,14 +52,24 @@ impl Env {
             "expected ClickHouse and Kafka to run, found none: run `cargo xtask test` (everything), or \
              `cargo xtask stack up` first and then single tests",
         )?;
-        Self::build(|name| record.env.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone()))
+        Self::build(|name| {
+            record
+                .env
+                .iter()
+                .find(|(other, _)| other == name)
+                .map(|(_, value)| value.clone())
+        })
     }
 
     fn build(lookup: impl Fn(&str) -> Option<String>) -> Result<Self> {
-        let required = |name: &str| lookup(name).with_context(|| format!("expected the variable {name} to be set"));
+        let required = |name: &str| {
+            lookup(name).with_context(|| format!("expected the variable {name} to be set"))
+        };
         let own_dir = || Ok::<_, anyhow::Error>(paths::runs_dir()?.join("own"));
         if let Some(owner) = lookup(RUN_OWNER) {
-            end_with(serde_json::from_str(&owner).with_context(|| format!("malformed {RUN_OWNER}"))?);
+            end_with(
+                serde_json::from_str(&owner).with_context(|| format!("malformed {RUN_OWNER}"))?,
+            );
         }
         Ok(Self {
             clickhouse_url: required(CLICKHOUSE_URL)?,

@@ -46,7 +46,10 @@ impl Response {
 
 /// First value of a header among parsed ones.
 pub(crate) fn find_header<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
-    headers.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+    headers
+        .iter()
+        .find(|(other, _)| other == name)
+        .map(|(_, value)| value.as_str())
 }
 
 /// Sends one request to `address` (`host:port`) and reads the whole answer; each wait lasts at most `timeout`.
@@ -81,7 +84,10 @@ pub fn get(address: &str, target: &str, timeout: Duration) -> io::Result<Respons
 
 fn render_head(address: &str, request: &Request<'_>) -> Vec<u8> {
     use std::fmt::Write;
-    let mut head = format!("{} {} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n", request.method, request.target);
+    let mut head = format!(
+        "{} {} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n",
+        request.method, request.target
+    );
     for (name, value) in request.headers {
         let _ = write!(head, "{name}: {value}\r\n");
     }
@@ -98,7 +104,10 @@ fn malformed(what: &str) -> io::Error {
 
 /// Length of a message's head with its empty line, where it is complete.
 pub(crate) fn find_head_end(bytes: &[u8]) -> Option<usize> {
-    bytes.windows(4).position(|window| window == b"\r\n\r\n").map(|at| at + 4)
+    bytes
+        .windows(4)
+        .position(|window| window == b"\r\n\r\n")
+        .map(|at| at + 4)
 }
 
 /// First line and headers (names in lower case) of a head.
@@ -117,10 +126,17 @@ fn parse_response(bytes: &[u8]) -> io::Result<Response> {
     let end = find_head_end(bytes).ok_or_else(|| malformed("the answer ended within its head"))?;
     let (head, rest) = bytes.split_at(end);
     let (first, headers) = parse_head(head);
-    let status = first.split(' ').nth(1).and_then(|status| status.parse().ok());
+    let status = first
+        .split(' ')
+        .nth(1)
+        .and_then(|status| status.parse().ok());
     let status = status.ok_or_else(|| malformed("the answer has no status"))?;
     let body = parse_body(&headers, rest)?;
-    Ok(Response { status, headers, body })
+    Ok(Response {
+        status,
+        headers,
+        body,
+    })
 }
 
 fn parse_body(headers: &[(String, String)], rest: &[u8]) -> io::Result<Vec<u8>> {
@@ -138,7 +154,10 @@ fn join_chunks(mut rest: &[u8]) -> io::Result<Vec<u8>> {
     let cut = || malformed("the answer ended within a chunk");
     let mut body = Vec::new();
     loop {
-        let line_end = rest.windows(2).position(|window| window == b"\r\n").ok_or_else(cut)?;
+        let line_end = rest
+            .windows(2)
+            .position(|window| window == b"\r\n")
+            .ok_or_else(cut)?;
         let size = parse_chunk_size(rest.get(..line_end).unwrap_or_default()).ok_or_else(cut)?;
         if size == 0 {
             return Ok(body);

@@ -6,7 +6,9 @@ use std::future::Future;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication, TopicResult};
+use rdkafka::admin::{
+    AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication, TopicResult,
+};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
@@ -59,19 +61,28 @@ impl KafkaAdmin {
 
     fn config(&self) -> ClientConfig {
         let mut config = ClientConfig::new();
-        config.set("bootstrap.servers", &self.brokers).set("log_level", "3");
+        config
+            .set("bootstrap.servers", &self.brokers)
+            .set("log_level", "3");
         config
     }
 
     fn admin(&self) -> Result<AdminClient<DefaultClientContext>> {
-        self.config().create().context("cannot make an admin client")
+        self.config()
+            .create()
+            .context("cannot make an admin client")
     }
 
     /// Makes a topic with settings of its own and waits until it can be written.
     ///
     /// # Errors
     /// Where the broker refuses.
-    pub fn create_topic(&self, topic: &str, partitions: i32, settings: &[(&str, &str)]) -> Result<()> {
+    pub fn create_topic(
+        &self,
+        topic: &str,
+        partitions: i32,
+        settings: &[(&str, &str)],
+    ) -> Result<()> {
         let admin = self.admin()?;
         let mut new = NewTopic::new(topic, partitions, TopicReplication::Fixed(1));
         new.config.extend(settings);
@@ -113,11 +124,19 @@ impl KafkaAdmin {
 
     fn wait_for_partitions(&self, topic: &str, partitions: i32) -> Result<()> {
         let consumer = self.consumer("")?;
-        crate::wait::eventually(TIMEOUT, &format!("{topic} with {partitions} partitions"), || {
-            let found = fetch_partitions(&consumer, topic)?;
-            ensure!(found.len() == usize::try_from(partitions)?, "{} partitions with a leader", found.len());
-            Ok(())
-        })
+        crate::wait::eventually(
+            TIMEOUT,
+            &format!("{topic} with {partitions} partitions"),
+            || {
+                let found = fetch_partitions(&consumer, topic)?;
+                ensure!(
+                    found.len() == usize::try_from(partitions)?,
+                    "{} partitions with a leader",
+                    found.len()
+                );
+                Ok(())
+            },
+        )
     }
 
     /// A consumer that never subscribes, for questions.
@@ -139,7 +158,9 @@ impl KafkaAdmin {
         for partition in fetch_partitions(&consumer, topic)? {
             list.add_partition(topic, partition);
         }
-        let committed = consumer.committed_offsets(list, TIMEOUT).context("cannot read the group's offsets")?;
+        let committed = consumer
+            .committed_offsets(list, TIMEOUT)
+            .context("cannot read the group's offsets")?;
         let elements = committed.elements();
         let mut offsets = elements.iter().map(|element| {
             let (low, end) = consumer.fetch_watermarks(topic, element.partition(), TIMEOUT)?;
@@ -159,7 +180,11 @@ impl KafkaAdmin {
     /// # Errors
     /// As [`Self::group_offsets`].
     pub fn committed(&self, group: &str, topic: &str) -> Result<Vec<Option<i64>>> {
-        Ok(self.group_offsets(group, topic)?.into_iter().map(|offset| offset.committed).collect())
+        Ok(self
+            .group_offsets(group, topic)?
+            .into_iter()
+            .map(|offset| offset.committed)
+            .collect())
     }
 
     /// The lag of each partition, in their order.
@@ -167,7 +192,11 @@ impl KafkaAdmin {
     /// # Errors
     /// As [`Self::group_offsets`].
     pub fn lags(&self, group: &str, topic: &str) -> Result<Vec<i64>> {
-        Ok(self.group_offsets(group, topic)?.iter().map(GroupOffset::lag).collect())
+        Ok(self
+            .group_offsets(group, topic)?
+            .iter()
+            .map(GroupOffset::lag)
+            .collect())
     }
 
     /// Members of a group of the classic protocol, as client ids.
@@ -177,7 +206,9 @@ impl KafkaAdmin {
     pub fn group_members(&self, group: &str) -> Result<Vec<String>> {
         let list = self.consumer("")?.fetch_group_list(Some(group), TIMEOUT)?;
         let members = list.groups().iter().flat_map(|group| group.members());
-        Ok(members.map(|member| member.client_id().to_owned()).collect())
+        Ok(members
+            .map(|member| member.client_id().to_owned())
+            .collect())
     }
 
     /// Commits offsets for a group without members, as an admin's reset does (with empty metadata).
@@ -190,17 +221,23 @@ impl KafkaAdmin {
             list.add_partition_offset(topic, *partition, Offset::Offset(*offset))?;
         }
         let consumer = self.consumer(group)?;
-        consumer.commit(&list, rdkafka::consumer::CommitMode::Sync).context("cannot reset the group's offsets")
+        consumer
+            .commit(&list, rdkafka::consumer::CommitMode::Sync)
+            .context("cannot reset the group's offsets")
     }
 }
 
 fn options() -> AdminOptions {
-    AdminOptions::new().operation_timeout(Some(TIMEOUT)).request_timeout(Some(TIMEOUT))
+    AdminOptions::new()
+        .operation_timeout(Some(TIMEOUT))
+        .request_timeout(Some(TIMEOUT))
 }
 
 /// The admin client answers through a future that a thread of its own completes.
 fn block_on<T>(future: impl Future<Output = T>) -> Result<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     Ok(runtime.block_on(future))
 }
 
@@ -216,9 +253,16 @@ fn check(results: Vec<TopicResult>) -> Result<()> {
 /// Partitions that have a leader.
 fn fetch_partitions(consumer: &BaseConsumer, topic: &str) -> Result<Vec<i32>> {
     let metadata = consumer.fetch_metadata(Some(topic), TIMEOUT)?;
-    let found = metadata.topics().first().context("the broker does not know the topic")?;
-    let mut ids: Vec<i32> =
-        found.partitions().iter().filter(|it| it.leader() >= 0).map(|partition| partition.id()).collect();
+    let found = metadata
+        .topics()
+        .first()
+        .context("the broker does not know the topic")?;
+    let mut ids: Vec<i32> = found
+        .partitions()
+        .iter()
+        .filter(|it| it.leader() >= 0)
+        .map(|partition| partition.id())
+        .collect();
     ids.sort_unstable();
     Ok(ids)
 }

@@ -21,15 +21,26 @@ impl Metrics {
     #[must_use]
     pub fn parse(text: &str) -> Self {
         Self {
-            samples: text.lines().filter(|line| !line.starts_with('#')).filter_map(parse_sample).collect(),
+            samples: text
+                .lines()
+                .filter(|line| !line.starts_with('#'))
+                .filter_map(parse_sample)
+                .collect(),
         }
     }
 
     /// Sum of the samples of this name whose labels hold all of `labels` (as `reason="x"`); `None` where there is none.
     #[must_use]
     pub fn sum(&self, name: &str, labels: &[&str]) -> Option<f64> {
-        let matches = |sample: &&Sample| sample.name == name && labels.iter().all(|label| sample.labels.contains(label));
-        let mut values = self.samples.iter().filter(matches).map(|sample| sample.value).peekable();
+        let matches = |sample: &&Sample| {
+            sample.name == name && labels.iter().all(|label| sample.labels.contains(label))
+        };
+        let mut values = self
+            .samples
+            .iter()
+            .filter(matches)
+            .map(|sample| sample.value)
+            .peekable();
         values.peek()?;
         Some(values.sum())
     }
@@ -64,6 +75,9 @@ mod tests {
         let metrics = Metrics::parse(text);
         assert_eq!(metrics.sum("a", &[]), Some(3.5));
         assert_eq!(metrics.sum("a", &["p=\"1\""]), Some(2.5));
-        assert_eq!((metrics.sum("b", &[]), metrics.sum("c", &[])), (Some(7.0), None));
+        assert_eq!(
+            (metrics.sum("b", &[]), metrics.sum("c", &[])),
+            (Some(7.0), None)
+        );
     }
 }

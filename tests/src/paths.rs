@@ -14,7 +14,10 @@ use anyhow::{Context, Result};
 pub fn cache_dir() -> Result<PathBuf> {
     let base = match env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()) {
         Some(cache) => PathBuf::from(cache),
-        None => PathBuf::from(env::var_os("HOME").context("expected HOME or XDG_CACHE_HOME to be set")?).join(".cache"),
+        None => {
+            PathBuf::from(env::var_os("HOME").context("expected HOME or XDG_CACHE_HOME to be set")?)
+                .join(".cache")
+        }
     };
     Ok(base.join("clickhouse-sink"))
 }
@@ -36,7 +39,9 @@ pub fn profile_dir() -> Result<PathBuf> {
     // Test binaries are one level deeper, in `deps`.
     let is_deps = dir.file_name().is_some_and(|name| name == "deps");
     let profile = if is_deps { dir.parent() } else { Some(dir) };
-    Ok(profile.context("the running program is not in a target folder")?.to_owned())
+    Ok(profile
+        .context("the running program is not in a target folder")?
+        .to_owned())
 }
 
 /// A binary of the workspace, built with the same profile.

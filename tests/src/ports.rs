@@ -36,7 +36,10 @@ impl PortLease {
                 return Ok(Self { port, _lock: lock });
             }
         }
-        bail!("expected a free port between {FIRST} and {}, found none", FIRST + COUNT)
+        bail!(
+            "expected a free port between {FIRST} and {}, found none",
+            FIRST + COUNT
+        )
     }
 
     /// Takes several ports.
@@ -74,8 +77,10 @@ mod tests {
     fn two_leases_never_have_the_same_port_and_each_can_be_bound() {
         let leases = PortLease::take_many(20).unwrap();
         let mut ports: Vec<u16> = leases.iter().map(PortLease::port).collect();
-        let _bound: Vec<TcpListener> =
-            ports.iter().map(|port| TcpListener::bind(("127.0.0.1", *port)).unwrap()).collect();
+        let _bound: Vec<TcpListener> = ports
+            .iter()
+            .map(|port| TcpListener::bind(("127.0.0.1", *port)).unwrap())
+            .collect();
         ports.sort_unstable();
         ports.dedup();
         assert_eq!(ports.len(), 20);

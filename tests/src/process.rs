@@ -56,13 +56,15 @@ impl ProcessId {
     /// Sends a signal if this very process still runs; false where it does not.
     #[must_use]
     pub fn signal(&self, signal: Signal) -> bool {
-        self.is_alive() && Pid::from_raw(self.pid).is_some_and(|pid| kill_process(pid, signal).is_ok())
+        self.is_alive()
+            && Pid::from_raw(self.pid).is_some_and(|pid| kill_process(pid, signal).is_ok())
     }
 
     /// As [`Self::signal`], to its whole process group (our children lead their own).
     #[must_use]
     pub fn signal_group(&self, signal: Signal) -> bool {
-        self.is_alive() && Pid::from_raw(self.pid).is_some_and(|pid| kill_process_group(pid, signal).is_ok())
+        self.is_alive()
+            && Pid::from_raw(self.pid).is_some_and(|pid| kill_process_group(pid, signal).is_ok())
     }
 
     /// Its running direct children whose program has this file name.
@@ -72,7 +74,9 @@ impl ProcessId {
             let exe = fs::read_link(format!("/proc/{pid}/exe"));
             exe.is_ok_and(|exe| exe.file_name().is_some_and(|name| name == program))
         };
-        let children = fetch_parents().into_iter().filter(|(pid, parent)| *parent == self.pid && runs_it(*pid));
+        let children = fetch_parents()
+            .into_iter()
+            .filter(|(pid, parent)| *parent == self.pid && runs_it(*pid));
         children.filter_map(|(pid, _)| Self::of(pid)).collect()
     }
 
@@ -119,14 +123,22 @@ fn fetch_parents() -> Vec<(i32, i32)> {
 
 /// All processes below `root`, found through their parents' ids.
 fn fetch_descendants(root: i32) -> Vec<ProcessId> {
-    find_descendants(root, &fetch_parents()).into_iter().filter_map(ProcessId::of).collect()
+    find_descendants(root, &fetch_parents())
+        .into_iter()
+        .filter_map(ProcessId::of)
+        .collect()
 }
 
 fn find_descendants(root: i32, parents: &[(i32, i32)]) -> Vec<i32> {
     let mut found = vec![root];
     let mut next = 0;
     while let Some(&parent) = found.get(next) {
-        found.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid));
+        found.extend(
+            parents
+                .iter()
+                .filter(|(_, of)| *of == parent)
+                .map(|(pid, _)| *pid),
+        );
         next += 1;
     }
     found.split_off(1)
@@ -167,7 +179,9 @@ impl Managed {
     /// # Errors
     /// Where the system cannot say.
     pub fn try_wait(&mut self) -> Result<Option<ExitStatus>> {
-        self.child.try_wait().with_context(|| format!("cannot wait for {}", self.name))
+        self.child
+            .try_wait()
+            .with_context(|| format!("cannot wait for {}", self.name))
     }
 
     /// Waits for its end; `None` where it still runs after `patience`.
@@ -239,7 +253,9 @@ pub fn spawn(name: &str, command: Command) -> Result<Managed> {
     let mut child = answers
         .recv()
         .context("the thread that starts processes is gone")?
-        .with_context(|| format!("cannot start {name} (`setpriv` comes with `apt-get install util-linux`)"))?;
+        .with_context(|| {
+            format!("cannot start {name} (`setpriv` comes with `apt-get install util-linux`)")
+        })?;
     let id = i32::try_from(child.id()).ok().and_then(ProcessId::of);
     let Some(id) = id else {
         let status = child.wait()?;
@@ -276,9 +292,10 @@ pub fn end_all() {
 pub fn end_all_on_signal(before_exit: impl Fn() + Send + 'static) -> Result<()> {
     let (ready, installed) = channel();
     std::thread::spawn(move || {
-        let outcome = tokio::runtime::Builder::new_current_thread().enable_all().build().map(|runtime| {
-            runtime.block_on(wait_for_signal(&ready))
-        });
+        let outcome = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map(|runtime| runtime.block_on(wait_for_signal(&ready)));
         if matches!(outcome, Ok(Ok(()))) {
             end_all();
             before_exit();
@@ -308,7 +325,9 @@ pub fn read_tail(path: &Path, lines: usize) -> String {
     let text = fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let all: Vec<&str> = text.lines().collect();
-    let tail = all.get(all.len().saturating_sub(lines)..).unwrap_or_default();
+    let tail = all
+        .get(all.len().saturating_sub(lines)..)
+        .unwrap_or_default();
     tail.iter().map(|line| format!("    {line}\n")).collect()
 }
 
@@ -333,7 +352,9 @@ mod tests {
     #[test]
     fn a_dropped_child_takes_its_descendants_with_it() {
         let mut command = managed_command("sh");
-        command.args(["-c", "setsid sleep 600 & echo $!; wait"]).stdout(Stdio::piped());
+        command
+            .args(["-c", "setsid sleep 600 & echo $!; wait"])
+            .stdout(Stdio::piped());
         let mut shell = spawn("sh", command).unwrap();
         let mut line = String::new();
         let out = shell.child_mut().stdout.take().unwrap();

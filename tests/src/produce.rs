@@ -28,7 +28,11 @@ impl ProducerContext for Failures {
 
     fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
         if let Err((error, message)) = result {
-            lock(&self.0).push(format!("{}/{}: {error}", message.topic(), message.partition()));
+            lock(&self.0).push(format!(
+                "{}/{}: {error}",
+                message.topic(),
+                message.partition()
+            ));
         }
     }
 }
@@ -41,7 +45,10 @@ pub struct Producer {
 
 impl std::fmt::Debug for Producer {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Producer").field("failures", &self.failures).finish_non_exhaustive()
+        formatter
+            .debug_struct("Producer")
+            .field("failures", &self.failures)
+            .finish_non_exhaustive()
     }
 }
 
@@ -60,13 +67,21 @@ impl Producer {
     /// As [`Self::new`].
     pub fn with(brokers: &str, settings: &[(&str, &str)]) -> Result<Self> {
         let mut config = ClientConfig::new();
-        config.set("bootstrap.servers", brokers).set("acks", "all").set("linger.ms", "5").set("log_level", "3");
-        config.set("message.max.bytes", "33554432").set("queue.buffering.max.messages", "500000");
+        config
+            .set("bootstrap.servers", brokers)
+            .set("acks", "all")
+            .set("linger.ms", "5")
+            .set("log_level", "3");
+        config
+            .set("message.max.bytes", "33554432")
+            .set("queue.buffering.max.messages", "500000");
         for (name, value) in settings {
             config.set(*name, *value);
         }
         let failures = Failures::default();
-        let inner = config.create_with_context(failures.clone()).context("cannot make a producer")?;
+        let inner = config
+            .create_with_context(failures.clone())
+            .context("cannot make a producer")?;
         Ok(Self { inner, failures })
     }
 
@@ -74,7 +89,13 @@ impl Producer {
     ///
     /// # Errors
     /// Where the client refuses the record.
-    pub fn send(&self, topic: &str, partition: i32, key: Option<&[u8]>, payload: Option<&[u8]>) -> Result<()> {
+    pub fn send(
+        &self,
+        topic: &str,
+        partition: i32,
+        key: Option<&[u8]>,
+        payload: Option<&[u8]>,
+    ) -> Result<()> {
         let mut record: BaseRecord<'_, [u8], [u8]> = BaseRecord::to(topic).partition(partition);
         record.key = key;
         record.payload = payload;
@@ -108,13 +129,19 @@ impl Producer {
     /// # Errors
     /// Where one was not delivered; names up to five.
     pub fn flush(&self) -> Result<()> {
-        self.inner.flush(TIMEOUT).context("the broker did not acknowledge everything in time")?;
+        self.inner
+            .flush(TIMEOUT)
+            .context("the broker did not acknowledge everything in time")?;
         let failures = std::mem::take(&mut *lock(&self.failures.0));
         if failures.is_empty() {
             return Ok(());
         }
         let shown: Vec<&str> = failures.iter().take(5).map(String::as_str).collect();
-        bail!("{} records were not delivered: {}", failures.len(), shown.join("; "))
+        bail!(
+            "{} records were not delivered: {}",
+            failures.len(),
+            shown.join("; ")
+        )
     }
 }
 
@@ -182,7 +209,9 @@ impl Transactions {
 #[must_use]
 pub fn night_shift() -> Vec<(i32, String)> {
     let lines = NIGHT_SHIFT.lines().filter(|line| !line.is_empty());
-    lines.map(|line| (i32::from(line.contains("\"dock-1\"")), line.to_owned())).collect()
+    lines
+        .map(|line| (i32::from(line.contains("\"dock-1\"")), line.to_owned()))
+        .collect()
 }
 
 /// Produces the night shift to a topic of at least two partitions and waits for the broker.
@@ -200,7 +229,14 @@ pub fn produce_night_shift(producer: &Producer, topic: &str) -> Result<()> {
 #[must_use]
 pub fn stat_event(partition: i32, index: u64) -> String {
     let camera = if partition == 0 { "gate-3" } else { "dock-1" };
-    render_event(&format!("stat-{partition}-{index}"), camera, "stat", index, 1, "raised")
+    render_event(
+        &format!("stat-{partition}-{index}"),
+        camera,
+        "stat",
+        index,
+        1,
+        "raised",
+    )
 }
 
 /// Event `index` of an endless stream of alerts; the same for the same index. Every fourth one is the
@@ -210,8 +246,19 @@ pub fn generated_event(index: u64) -> String {
     let acknowledges = index % 4 == 3;
     let subject = if acknowledges { index - 1 } else { index };
     let camera = format!("cam-{}", subject % 64);
-    let (version, status) = if acknowledges { (2, "acknowledged") } else { (1, "raised") };
-    render_event(&format!("gen-{subject}"), &camera, "alert", subject, version, status)
+    let (version, status) = if acknowledges {
+        (2, "acknowledged")
+    } else {
+        (1, "raised")
+    };
+    render_event(
+        &format!("gen-{subject}"),
+        &camera,
+        "alert",
+        subject,
+        version,
+        status,
+    )
 }
 
 /// Distinct events among the first `count` of [`generated_event`].
@@ -220,7 +267,14 @@ pub fn distinct_generated(count: u64) -> u64 {
     count - count / 4
 }
 
-fn render_event(id: &str, camera: &str, kind: &str, index: u64, version: u32, status: &str) -> String {
+fn render_event(
+    id: &str,
+    camera: &str,
+    kind: &str,
+    index: u64,
+    version: u32,
+    status: &str,
+) -> String {
     let (second, millisecond) = (index / 1000 % 60, index % 1000);
     let (minute, hour) = (index / 60_000 % 60, index / 3_600_000 % 24);
     format!(
@@ -238,14 +292,19 @@ mod tests {
 
     #[test]
     fn the_night_shift_has_three_messages_for_each_partition() {
-        let partitions: Vec<i32> = night_shift().into_iter().map(|(partition, _)| partition).collect();
+        let partitions: Vec<i32> = night_shift()
+            .into_iter()
+            .map(|(partition, _)| partition)
+            .collect();
         assert_eq!(partitions, [0, 1, 0, 1, 0, 1]);
     }
 
     #[test]
     fn generated_events_are_json_and_as_distinct_as_stated() {
         let ids: BTreeSet<String> = (0..1001)
-            .map(|index| serde_json::from_str::<serde_json::Value>(&generated_event(index)).unwrap())
+            .map(|index| {
+                serde_json::from_str::<serde_json::Value>(&generated_event(index)).unwrap()
+            })
             .map(|event| event.get("event_id").unwrap().to_string())
             .collect();
         assert_eq!(ids.len() as u64, distinct_generated(1001));

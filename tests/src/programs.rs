@@ -1,7 +1,10 @@
 //! The product's programs as child processes of a test: started, watched, signalled, and waited for.
 //!
 //! Must not be here: what a test expects of them.
-#![allow(clippy::print_stderr, reason = "a failed test shows the end of the programs' logs")]
+#![allow(
+    clippy::print_stderr,
+    reason = "a failed test shows the end of the programs' logs"
+)]
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -94,7 +97,12 @@ impl Program {
     /// # Errors
     /// Where it does not run.
     pub fn signal(&self, signal: Signal) -> Result<()> {
-        ensure!(self.process.signal(signal), "{} does not run; its log ends:\n{}", self.name, read_tail(&self.log, 20));
+        ensure!(
+            self.process.signal(signal),
+            "{} does not run; its log ends:\n{}",
+            self.name,
+            read_tail(&self.log, 20)
+        );
         Ok(())
     }
 
@@ -127,14 +135,20 @@ impl Program {
     pub fn term_and_wait(&mut self, deadline: Duration) -> Result<i32> {
         self.term()?;
         let status = self.wait_exit(deadline)?;
-        status.code().with_context(|| format!("{} ended by a signal: {status}", self.name))
+        status
+            .code()
+            .with_context(|| format!("{} ended by a signal: {status}", self.name))
     }
 }
 
 impl Drop for Program {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("--- end of {} ---\n{}", self.log.display(), read_tail(&self.log, 60));
+            eprintln!(
+                "--- end of {} ---\n{}",
+                self.log.display(),
+                read_tail(&self.log, 60)
+            );
         }
     }
 }
@@ -158,7 +172,10 @@ impl WorkerProcess {
         fs::write(&path, serde_json::to_vec_pretty(config)?)?;
         let port = PortLease::take()?;
         let mut command = managed_command(paths::binary("clickhouse-sink-worker")?);
-        command.arg("--config").arg(&path).args(["--listen", &port.address()]);
+        command
+            .arg("--config")
+            .arg(&path)
+            .args(["--listen", &port.address()]);
         Ok(Self {
             program: Program::start(name, dir, command)?,
             port,
@@ -228,8 +245,16 @@ impl LocalProcess {
         fs::write(&file, yaml)?;
         let state_dir = dir.join(format!("{name}-state"));
         let mut command = managed_command(paths::binary("clickhouse-sink-operator")?);
-        command.arg("local").arg("-f").arg(&file).arg("--state-dir").arg(&state_dir);
-        command.arg("--worker-bin").arg(paths::binary("clickhouse-sink-worker")?).args(args);
+        command
+            .arg("local")
+            .arg("-f")
+            .arg(&file)
+            .arg("--state-dir")
+            .arg(&state_dir);
+        command
+            .arg("--worker-bin")
+            .arg(paths::binary("clickhouse-sink-worker")?)
+            .args(args);
         Ok(Self {
             program: Program::start(name, dir, command)?,
             state_dir,
@@ -251,7 +276,9 @@ impl LocalProcess {
     /// # Errors
     /// Where it cannot be written.
     pub fn rewrite(&self, yaml: &str) -> Result<()> {
-        let file = self.state_dir.with_file_name(format!("{}.yaml", self.program.name));
+        let file = self
+            .state_dir
+            .with_file_name(format!("{}.yaml", self.program.name));
         let temporary = file.with_extension("new");
         fs::write(&temporary, yaml)?;
         Ok(fs::rename(temporary, file)?)
@@ -260,7 +287,9 @@ impl LocalProcess {
     /// Its workers that run now.
     #[must_use]
     pub fn workers(&self) -> Vec<ProcessId> {
-        self.program.id().children_of_program("clickhouse-sink-worker")
+        self.program
+            .id()
+            .children_of_program("clickhouse-sink-worker")
     }
 
     /// Waits until so many workers run.
@@ -274,7 +303,12 @@ impl LocalProcess {
             if workers.len() == count {
                 return Ok(workers);
             }
-            ensure!(Instant::now() < give_up, "expected {count} workers, found {}; log:\n{}", workers.len(), read_tail(&self.program.log, 20));
+            ensure!(
+                Instant::now() < give_up,
+                "expected {count} workers, found {}; log:\n{}",
+                workers.len(),
+                read_tail(&self.program.log, 20)
+            );
             std::thread::sleep(Duration::from_millis(25));
         }
     }

@@ -33,7 +33,10 @@ impl Streams {
     /// Notes a connection's streams; gives the number to forget them by.
     pub(crate) fn add(&self, streams: &[&TcpStream]) -> u64 {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let clones = streams.iter().filter_map(|stream| stream.try_clone().ok()).collect();
+        let clones = streams
+            .iter()
+            .filter_map(|stream| stream.try_clone().ok())
+            .collect();
         lock(&self.open).insert(number, clones);
         number
     }
@@ -44,7 +47,10 @@ impl Streams {
 
     /// Closes every connection; their threads end by themselves.
     pub(crate) fn close_all(&self) {
-        for stream in std::mem::take(&mut *lock(&self.open)).into_values().flatten() {
+        for stream in std::mem::take(&mut *lock(&self.open))
+            .into_values()
+            .flatten()
+        {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
@@ -58,7 +64,10 @@ pub(crate) struct Acceptor {
 }
 
 impl Acceptor {
-    pub(crate) fn start(address: &str, serve: impl Fn(TcpStream) + Send + Sync + 'static) -> std::io::Result<Self> {
+    pub(crate) fn start(
+        address: &str,
+        serve: impl Fn(TcpStream) + Send + Sync + 'static,
+    ) -> std::io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         let stopped = Arc::new(AtomicBool::new(false));
         let (stop, serve) = (Arc::clone(&stopped), Arc::new(serve));

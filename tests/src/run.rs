@@ -40,11 +40,20 @@ struct ProcessRecord {
 pub fn create_run() -> Result<PathBuf> {
     let runs = paths::runs_dir()?;
     clear_dead_runs(&runs)?;
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is before 1970")?.as_secs();
+    let seconds = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .context("the clock is before 1970")?
+        .as_secs();
     let run = runs.join(format!("{seconds}-{}", std::process::id()));
     fs::create_dir_all(&run).with_context(|| format!("cannot make {}", run.display()))?;
     let owner = ProcessId::current()?;
-    write_record(&run, &RunRecord { owner, env: Vec::new() })?;
+    write_record(
+        &run,
+        &RunRecord {
+            owner,
+            env: Vec::new(),
+        },
+    )?;
     Ok(run)
 }
 
@@ -71,12 +80,16 @@ pub fn note_process(dir: &Path, name: &str, id: &ProcessId) -> Result<()> {
         name: name.to_owned(),
         id: id.clone(),
     };
-    write_whole(&dir.join(format!("{name}{PROCESS_SUFFIX}")), &serde_json::to_vec(&record)?)
+    write_whole(
+        &dir.join(format!("{name}{PROCESS_SUFFIX}")),
+        &serde_json::to_vec(&record)?,
+    )
 }
 
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let temporary = path.with_extension("tmp");
-    fs::write(&temporary, bytes).with_context(|| format!("cannot write {}", temporary.display()))?;
+    fs::write(&temporary, bytes)
+        .with_context(|| format!("cannot write {}", temporary.display()))?;
     fs::rename(&temporary, path).with_context(|| format!("cannot write {}", path.display()))
 }
 
@@ -123,7 +136,11 @@ pub fn clear_dead_runs(runs: &Path) -> Result<Vec<String>> {
 fn clear_run(dir: &Path, ended: &mut Vec<String>) -> Result<()> {
     for entry in fs::read_dir(dir).with_context(|| format!("cannot list {}", dir.display()))? {
         let path = entry?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         if name.ends_with(PROCESS_SUFFIX) {
             ended.extend(end_recorded(&path));
         }
@@ -132,7 +149,8 @@ fn clear_run(dir: &Path, ended: &mut Vec<String>) -> Result<()> {
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
         match path.file_name().and_then(|name| name.to_str()) {
-            Some("data") => fs::remove_dir_all(&path).with_context(|| format!("cannot remove {}", path.display()))?,
+            Some("data") => fs::remove_dir_all(&path)
+                .with_context(|| format!("cannot remove {}", path.display()))?,
             _ if path.is_dir() => clear_run(&path, ended)?,
             _ => {}
         }
@@ -166,7 +184,11 @@ mod tests {
     fn make_run(runs: &Path, name: &str, owner: ProcessId, ready: bool) -> PathBuf {
         let run = runs.join(name);
         fs::create_dir_all(run.join("kafka/data")).unwrap();
-        let env = if ready { vec![("A".into(), "b".into())] } else { Vec::new() };
+        let env = if ready {
+            vec![("A".into(), "b".into())]
+        } else {
+            Vec::new()
+        };
         write_record(&run, &RunRecord { owner, env }).unwrap();
         run
     }
@@ -185,7 +207,12 @@ mod tests {
         note_process(&dead.join("kafka"), "orphan", orphan.id()).unwrap();
         note_process(&living.join("kafka"), "wanted", wanted.id()).unwrap();
         assert_eq!(clear_dead_runs(runs.path()).unwrap(), ["orphan"]);
-        assert!(orphan.wait_at_most(std::time::Duration::from_secs(5)).unwrap().is_some());
+        assert!(
+            orphan
+                .wait_at_most(std::time::Duration::from_secs(5))
+                .unwrap()
+                .is_some()
+        );
         assert!(wanted.try_wait().unwrap().is_none());
         assert!(!dead.join("kafka/data").exists() && living.join("kafka/data").exists());
     }

@@ -15,7 +15,13 @@ pub struct SinkBuilder {
 impl SinkBuilder {
     /// A sink of `topic` into `database`.`vision_events`, with the columns of the night shift.
     #[must_use]
-    pub fn new(name: &str, brokers: &str, topic: &str, clickhouse_url: &str, database: &str) -> Self {
+    pub fn new(
+        name: &str,
+        brokers: &str,
+        topic: &str,
+        clickhouse_url: &str,
+        database: &str,
+    ) -> Self {
         let spec = json!({
             "kafka": { "bootstrapServers": brokers.split(',').collect::<Vec<_>>(), "topics": [topic] },
             "clickhouse": { "url": clickhouse_url, "database": database },
@@ -53,7 +59,11 @@ impl SinkBuilder {
         let full = format!("spec.{path}");
         let (parent, last) = full.rsplit_once('.').unwrap_or(("spec", path));
         let pointer = format!("/{}", parent.replace('.', "/"));
-        if let Some(object) = self.sink.pointer_mut(&pointer).and_then(Value::as_object_mut) {
+        if let Some(object) = self
+            .sink
+            .pointer_mut(&pointer)
+            .and_then(Value::as_object_mut)
+        {
             object.remove(last);
         }
         self
@@ -90,8 +100,9 @@ impl SinkBuilder {
     /// Where a value cannot be written as YAML.
     pub fn yaml(&self) -> Result<String> {
         let documents = std::iter::once(&self.sink).chain(&self.others);
-        let texts: Result<Vec<String>> =
-            documents.map(|document| serde_yaml::to_string(document).context("cannot write YAML")).collect();
+        let texts: Result<Vec<String>> = documents
+            .map(|document| serde_yaml::to_string(document).context("cannot write YAML"))
+            .collect();
         Ok(texts?.join("---\n"))
     }
 }
@@ -137,7 +148,10 @@ mod tests {
         let (first, second) = yaml.split_once("---\n").unwrap();
         let back: Value = serde_yaml::from_str(first).unwrap();
         assert_eq!(back.pointer("/spec/batch/maxRows"), Some(&json!(4)));
-        assert_eq!(back.pointer("/spec/kafka/bootstrapServers"), Some(&json!(["a:1", "b:2"])));
+        assert_eq!(
+            back.pointer("/spec/kafka/bootstrapServers"),
+            Some(&json!(["a:1", "b:2"]))
+        );
         assert_eq!(back.pointer("/spec/table/partitionBy"), None);
         assert!(second.contains("writer"), "{second}");
     }

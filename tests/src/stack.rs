@@ -70,13 +70,25 @@ impl Stack {
         let url = own_clickhouse.or_else(|| self.clickhouse.as_ref().map(ClickHouse::url));
         let brokers = own_kafka.or_else(|| self.kafka.as_ref().map(Kafka::brokers));
         let mut env = vec![
-            (CLICKHOUSE_URL.to_owned(), url.context("no ClickHouse was started")?),
-            (KAFKA_BROKERS.to_owned(), brokers.context("no Kafka was started")?),
-            (RUN_DIR.to_owned(), self.run_dir.to_string_lossy().into_owned()),
+            (
+                CLICKHOUSE_URL.to_owned(),
+                url.context("no ClickHouse was started")?,
+            ),
+            (
+                KAFKA_BROKERS.to_owned(),
+                brokers.context("no Kafka was started")?,
+            ),
+            (
+                RUN_DIR.to_owned(),
+                self.run_dir.to_string_lossy().into_owned(),
+            ),
             (RUN_OWNER.to_owned(), serde_json::to_string(&owner)?),
         ];
         if let Some(kafka) = &self.kafka {
-            env.push((FAULT_PORTS.to_owned(), kafka.fault_ports_file().to_string_lossy().into_owned()));
+            env.push((
+                FAULT_PORTS.to_owned(),
+                kafka.fault_ports_file().to_string_lossy().into_owned(),
+            ));
         }
         self.env = env.clone();
         run::write_record(&self.run_dir, &RunRecord { owner, env })
@@ -110,6 +122,9 @@ impl Stack {
         if self.clickhouse.as_mut().is_some_and(ClickHouse::has_ended) {
             return Some("ClickHouse");
         }
-        self.kafka.as_mut().is_some_and(Kafka::has_ended).then_some("Kafka")
+        self.kafka
+            .as_mut()
+            .is_some_and(Kafka::has_ended)
+            .then_some("Kafka")
     }
 }

@@ -13,13 +13,20 @@ const EVERY: Duration = Duration::from_millis(25);
 ///
 /// # Errors
 /// After `deadline`: what was expected and the last error.
-pub fn eventually<T>(deadline: Duration, what: &str, mut probe: impl FnMut() -> Result<T>) -> Result<T> {
+pub fn eventually<T>(
+    deadline: Duration,
+    what: &str,
+    mut probe: impl FnMut() -> Result<T>,
+) -> Result<T> {
     let give_up = Instant::now() + deadline;
     loop {
         match probe() {
             Ok(value) => return Ok(value),
             Err(error) if Instant::now() >= give_up => {
-                bail!("expected within {} s: {what}; last seen: {error:#}", deadline.as_secs_f64())
+                bail!(
+                    "expected within {} s: {what}; last seen: {error:#}",
+                    deadline.as_secs_f64()
+                )
             }
             Err(_) => std::thread::sleep(EVERY),
         }
@@ -57,7 +64,10 @@ pub fn stays_eq<T: PartialEq + Debug>(
     while started.elapsed() < duration {
         let found = probe()?;
         let after = started.elapsed().as_secs_f64();
-        ensure!(found == *expected, "expected {what} to stay {expected:?}, found {found:?} after {after:.2} s");
+        ensure!(
+            found == *expected,
+            "expected {what} to stay {expected:?}, found {found:?} after {after:.2} s"
+        );
         std::thread::sleep(EVERY);
     }
     Ok(())
@@ -80,7 +90,9 @@ mod tests {
 
     #[test]
     fn a_failure_says_what_was_expected_and_what_was_seen_last() {
-        let error = eventually_eq(Duration::from_millis(30), "rows", &6, || Ok(5)).unwrap_err().to_string();
+        let error = eventually_eq(Duration::from_millis(30), "rows", &6, || Ok(5))
+            .unwrap_err()
+            .to_string();
         assert_eq!(error, "expected within 0.03 s: rows = 6; last seen: 5");
     }
 
@@ -88,7 +100,12 @@ mod tests {
     fn what_does_not_stay_is_reported_with_its_time() {
         let mut answers = [0, 0, 1].into_iter();
         let next = || Ok(answers.next().unwrap_or(1));
-        let error = stays_eq(Duration::from_secs(5), "offset", &0, next).unwrap_err().to_string();
-        assert!(error.starts_with("expected offset to stay 0, found 1 after 0."), "{error}");
+        let error = stays_eq(Duration::from_secs(5), "offset", &0, next)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with("expected offset to stay 0, found 1 after 0."),
+            "{error}"
+        );
     }
 }

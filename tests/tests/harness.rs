@@ -17,8 +17,14 @@ const SOON: Duration = Duration::from_secs(20);
 /// A consumer of a group through `bootstrap` that has read `count` records and committed nothing.
 fn consume(bootstrap: &str, group: &str, topic: &str, count: usize) -> BaseConsumer {
     let mut config = ClientConfig::new();
-    config.set("bootstrap.servers", bootstrap).set("group.id", group).set("session.timeout.ms", "6000");
-    config.set("enable.auto.commit", "false").set("auto.offset.reset", "earliest").set("heartbeat.interval.ms", "500");
+    config
+        .set("bootstrap.servers", bootstrap)
+        .set("group.id", group)
+        .set("session.timeout.ms", "6000");
+    config
+        .set("enable.auto.commit", "false")
+        .set("auto.offset.reset", "earliest")
+        .set("heartbeat.interval.ms", "500");
     let consumer: BaseConsumer = config.create().unwrap();
     consumer.subscribe(&[topic]).unwrap();
     let give_up = Instant::now() + SOON;
@@ -53,7 +59,10 @@ fn a_commit_that_the_proxy_holds_is_not_there_until_it_is_let_go_and_the_member_
     let consumer = consume(proxy.bootstrap(), &group, &topic, 6);
     proxy.set(KafkaFault::HoldRequests(ApiKey::OFFSET_COMMIT));
     consumer.commit_consumer_state(CommitMode::Async).unwrap();
-    eventually_eq(SOON, "held commits", &1, || Ok(proxy.held(ApiKey::OFFSET_COMMIT))).unwrap();
+    eventually_eq(SOON, "held commits", &1, || {
+        Ok(proxy.held(ApiKey::OFFSET_COMMIT))
+    })
+    .unwrap();
     let heartbeats = proxy.requests(ApiKey::HEARTBEAT);
     let some_later = || {
         consumer.poll(Duration::from_millis(50));
@@ -77,9 +86,14 @@ fn topics_grow_lose_their_oldest_records_and_groups_are_reset() {
     env.kafka().grow_topic(&topic, 2).unwrap();
     env.kafka().delete_records(&topic, 0, 2).unwrap();
     let group = env.unique("group");
-    env.kafka().reset_offsets(&group, &topic, &[(0, 4)]).unwrap();
+    env.kafka()
+        .reset_offsets(&group, &topic, &[(0, 4)])
+        .unwrap();
     let offsets = env.kafka().group_offsets(&group, &topic).unwrap();
-    let seen: Vec<_> = offsets.iter().map(|it| (it.low, it.end, it.committed, it.lag())).collect();
+    let seen: Vec<_> = offsets
+        .iter()
+        .map(|it| (it.low, it.end, it.committed, it.lag()))
+        .collect();
     assert_eq!(seen, [(2, 5, Some(4), 1), (0, 0, None, 0)]);
     env.kafka().delete_topic(&topic).unwrap();
 }
@@ -92,9 +106,19 @@ fn an_aborted_transaction_leaves_offsets_but_no_records() {
     for (json, commits) in [("1", true), ("2", false)] {
         transactions.begin().unwrap();
         transactions.send_json(&topic, 0, json).unwrap();
-        if commits { transactions.commit().unwrap() } else { transactions.abort().unwrap() }
+        if commits {
+            transactions.commit().unwrap()
+        } else {
+            transactions.abort().unwrap()
+        }
     }
-    let end = || Ok(env.kafka().group_offsets("none", &topic)?.first().map(|it| it.end));
+    let end = || {
+        Ok(env
+            .kafka()
+            .group_offsets("none", &topic)?
+            .first()
+            .map(|it| it.end))
+    };
     eventually_eq(SOON, "end with two records and two markers", &Some(4), end).unwrap();
     consume(&env.brokers, &env.unique("group"), &topic, 1);
 }
@@ -103,7 +127,9 @@ fn an_aborted_transaction_leaves_offsets_but_no_records() {
 fn a_record_that_the_broker_refuses_is_an_error_of_flush() {
     let env = Env::get().unwrap();
     let topic = env.unique("small");
-    env.kafka().create_topic(&topic, 1, &[("max.message.bytes", "1000")]).unwrap();
+    env.kafka()
+        .create_topic(&topic, 1, &[("max.message.bytes", "1000")])
+        .unwrap();
     let producer = Producer::new(&env.brokers).unwrap();
     producer.send(&topic, 0, None, Some(&[b'x'; 5000])).unwrap();
     let error = producer.flush().unwrap_err().to_string();
@@ -115,14 +141,30 @@ fn the_writer_may_insert_and_the_reader_may_not() {
     let env = Env::get().unwrap();
     let database = env.database("rights").unwrap();
     let client = database.client();
-    client.query("CREATE TABLE t (a UInt64) ENGINE = MergeTree ORDER BY a").unwrap();
-    client.as_user(WRITER).query("INSERT INTO t VALUES (18446744073709551615)").unwrap();
-    let refused = client.as_user(READER).query_with("INSERT INTO t VALUES (1)", &[]).unwrap_err();
+    client
+        .query("CREATE TABLE t (a UInt64) ENGINE = MergeTree ORDER BY a")
+        .unwrap();
+    client
+        .as_user(WRITER)
+        .query("INSERT INTO t VALUES (18446744073709551615)")
+        .unwrap();
+    let refused = client
+        .as_user(READER)
+        .query_with("INSERT INTO t VALUES (1)", &[])
+        .unwrap_err();
     assert!(refused.to_string().starts_with("Code: 164"), "{refused}");
-    let unknown = client.as_user((WRITER.0, "wrong")).query("SELECT 1").unwrap_err();
+    let unknown = client
+        .as_user((WRITER.0, "wrong"))
+        .query("SELECT 1")
+        .unwrap_err();
     assert!(unknown.to_string().starts_with("Code: 516"), "{unknown}");
     let rows = client.rows("SELECT a FROM t").unwrap();
-    assert_eq!(rows.first().and_then(|row| row.get("a")).and_then(serde_json::Value::as_u64), Some(u64::MAX));
+    assert_eq!(
+        rows.first()
+            .and_then(|row| row.get("a"))
+            .and_then(serde_json::Value::as_u64),
+        Some(u64::MAX)
+    );
     assert_eq!(client.count("t WHERE a > 0").unwrap(), 1);
 }
 
@@ -131,15 +173,27 @@ fn a_reply_that_is_lost_after_the_insert_leaves_its_rows_and_its_entry_in_the_qu
     let env = Env::get().unwrap();
     let database = env.database("lost_reply").unwrap();
     let client = database.client();
-    client.query("CREATE TABLE t (a Int32) ENGINE = MergeTree ORDER BY a").unwrap();
+    client
+        .query("CREATE TABLE t (a Int32) ENGINE = MergeTree ORDER BY a")
+        .unwrap();
     let proxy = env.clickhouse_proxy().unwrap();
-    let through = ClickHouseClient::new(&proxy.url()).unwrap().in_database(database.name());
+    let through = ClickHouseClient::new(&proxy.url())
+        .unwrap()
+        .in_database(database.name());
     proxy.fail_next(1, Fault::DropReply, On::Inserts);
     let query_id = env.unique("insert");
-    through.query_with("INSERT INTO t VALUES (1), (2)", &[("query_id", &query_id)]).unwrap_err();
+    through
+        .query_with("INSERT INTO t VALUES (1), (2)", &[("query_id", &query_id)])
+        .unwrap_err();
     assert_eq!(client.count("t").unwrap(), 2);
     let inserts = proxy.inserts();
-    assert_eq!(inserts.iter().map(|it| it.param("query_id")).collect::<Vec<_>>(), [Some(query_id.as_str())]);
+    assert_eq!(
+        inserts
+            .iter()
+            .map(|it| it.param("query_id"))
+            .collect::<Vec<_>>(),
+        [Some(query_id.as_str())]
+    );
     client.flush_logs().unwrap();
     let logged = format!("system.query_log WHERE type = 'QueryFinish' AND query_id = '{query_id}'");
     assert_eq!(client.count(&logged).unwrap(), 1);
@@ -151,7 +205,9 @@ fn a_server_of_its_own_is_killed_hung_and_started_again_with_its_rows() {
     let mut server = ClickHouse::start(&env.test_dir("own_server").unwrap()).unwrap();
     let client = ClickHouseClient::new(&server.url()).unwrap();
     client.query("CREATE DATABASE d").unwrap();
-    client.query("CREATE TABLE d.t (a Int32) ENGINE = MergeTree ORDER BY a").unwrap();
+    client
+        .query("CREATE TABLE d.t (a Int32) ENGINE = MergeTree ORDER BY a")
+        .unwrap();
     client.query("INSERT INTO d.t VALUES (7)").unwrap();
     server.kill();
     assert!(client.query("SELECT 1").is_err());

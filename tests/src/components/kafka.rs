@@ -30,7 +30,15 @@ pub fn ensure_kafka() -> Result<PathBuf> {
 fn make(dir: &Path) -> Result<()> {
     ensure_tool("mvn", "maven")?;
     fs::write(dir.join("pom.xml"), POM)?;
-    let args = ["-q", "-B", "-C", "-f", "pom.xml", "dependency:copy-dependencies", "-DoutputDirectory=libs"];
+    let args = [
+        "-q",
+        "-B",
+        "-C",
+        "-f",
+        "pom.xml",
+        "dependency:copy-dependencies",
+        "-DoutputDirectory=libs",
+    ];
     run_step("fetching the broker with mvn", "mvn", &args, dir)?;
     check_jars(&dir.join("libs"), &parse_pins(JARS_SHA256))
 }
@@ -51,17 +59,27 @@ fn check_jars(libs: &Path, pins: &BTreeMap<String, String>) -> Result<()> {
     }
     match diff_jars(pins, &found).as_slice() {
         [] => Ok(()),
-        differences => bail!("the jars are not the pinned ones: {}", differences.join("; ")),
+        differences => bail!(
+            "the jars are not the pinned ones: {}",
+            differences.join("; ")
+        ),
     }
 }
 
 fn diff_jars(pins: &BTreeMap<String, String>, found: &BTreeMap<String, String>) -> Vec<String> {
-    let missing = pins.iter().filter_map(|(name, digest)| match found.get(name) {
-        None => Some(format!("{name} is missing")),
-        Some(other) if other != digest => Some(format!("{name} has digest {other}, expected {digest}")),
-        Some(_) => None,
-    });
-    let unknown = found.keys().filter(|name| !pins.contains_key(*name)).map(|name| format!("{name} is not pinned"));
+    let missing = pins
+        .iter()
+        .filter_map(|(name, digest)| match found.get(name) {
+            None => Some(format!("{name} is missing")),
+            Some(other) if other != digest => {
+                Some(format!("{name} has digest {other}, expected {digest}"))
+            }
+            Some(_) => None,
+        });
+    let unknown = found
+        .keys()
+        .filter(|name| !pins.contains_key(*name))
+        .map(|name| format!("{name} is not pinned"));
     missing.chain(unknown).collect()
 }
 
@@ -74,7 +92,11 @@ mod tests {
     fn a_jar_that_is_missing_altered_or_unknown_is_named() {
         let pins = parse_pins("aa  a.jar\nbb  b.jar\n");
         let found = parse_pins("aa  c.jar\nbc  b.jar\n");
-        let expected = ["a.jar is missing", "b.jar has digest bc, expected bb", "c.jar is not pinned"];
+        let expected = [
+            "a.jar is missing",
+            "b.jar has digest bc, expected bb",
+            "c.jar is not pinned",
+        ];
         assert_eq!(diff_jars(&pins, &found), expected);
         assert!(diff_jars(&pins, &pins).is_empty());
     }

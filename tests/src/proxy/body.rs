@@ -37,7 +37,11 @@ impl Head {
             }
         }
         let (first, headers) = parse_head(&bytes);
-        Ok(Some(Self { bytes, first, headers }))
+        Ok(Some(Self {
+            bytes,
+            first,
+            headers,
+        }))
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
@@ -46,16 +50,22 @@ impl Head {
 
     /// Length of the body; `otherwise` where no header says.
     pub(crate) fn framing(&self, otherwise: Framing) -> Framing {
-        if self.header("transfer-encoding").is_some_and(|value| value.contains("chunked")) {
+        if self
+            .header("transfer-encoding")
+            .is_some_and(|value| value.contains("chunked"))
+        {
             return Framing::Chunked;
         }
-        let length = self.header("content-length").and_then(|length| length.parse().ok());
+        let length = self
+            .header("content-length")
+            .and_then(|length| length.parse().ok());
         length.map_or(otherwise, Framing::Length)
     }
 
     /// True where the sender closes the connection after this message, or wants it closed.
     pub(crate) fn asks_to_close(&self) -> bool {
-        self.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"))
+        self.header("connection")
+            .is_some_and(|value| value.eq_ignore_ascii_case("close"))
     }
 
     /// Status of a reply's head.
@@ -65,7 +75,11 @@ impl Head {
 }
 
 /// Copies a body, framing included.
-pub(crate) fn copy_body(reader: &mut impl BufRead, writer: &mut impl Write, framing: Framing) -> io::Result<()> {
+pub(crate) fn copy_body(
+    reader: &mut impl BufRead,
+    writer: &mut impl Write,
+    framing: Framing,
+) -> io::Result<()> {
     match framing {
         Framing::Length(length) => copy_exactly(reader, writer, length)?,
         Framing::UntilClose => {
@@ -152,7 +166,10 @@ mod tests {
 
     #[test]
     fn a_truncated_copy_stops_at_the_byte() {
-        let mut copy = Truncating { inner: Vec::new(), left: 4 };
+        let mut copy = Truncating {
+            inner: Vec::new(),
+            left: 4,
+        };
         assert!(copy_body(&mut &b"abcdefgh"[..], &mut copy, Framing::Length(8)).is_err());
         assert_eq!(copy.inner, b"abcd");
     }

@@ -39,7 +39,10 @@ impl Seen {
     /// A parameter of the URL, such as `query_id` or `insert_deduplication_token`.
     #[must_use]
     pub fn param(&self, name: &str) -> Option<&str> {
-        self.params.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+        self.params
+            .iter()
+            .find(|(other, _)| other == name)
+            .map(|(_, value)| value.as_str())
     }
 
     /// True for an INSERT.
@@ -114,7 +117,11 @@ impl ClickHouseProxy {
 
     /// From now on this is done to some requests, and the others pass.
     pub fn set_on(&self, fault: Fault, on: On) {
-        self.change(Rule { fault, on, times: None });
+        self.change(Rule {
+            fault,
+            on,
+            times: None,
+        });
     }
 
     /// This is done to the next `times` of the requests, then all pass.
@@ -198,7 +205,12 @@ impl Shared {
         Ok(())
     }
 
-    fn serve_request(&self, head: &Head, body: &mut impl BufRead, client: &TcpStream) -> io::Result<Next> {
+    fn serve_request(
+        &self,
+        head: &Head,
+        body: &mut impl BufRead,
+        client: &TcpStream,
+    ) -> io::Result<Next> {
         if head.header("expect").is_some() {
             (&*client).write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
         }
@@ -267,7 +279,11 @@ impl Exchange<'_> {
     }
 
     /// Sends the request on; gives the connection on which the reply comes.
-    fn ask(&self, body: &mut impl BufRead, request_bytes: usize) -> io::Result<BufReader<TcpStream>> {
+    fn ask(
+        &self,
+        body: &mut impl BufRead,
+        request_bytes: usize,
+    ) -> io::Result<BufReader<TcpStream>> {
         // A connection of its own for each request: none can have been closed by the server while it was idle.
         let mut upstream = TcpStream::connect(&self.shared.upstream)?;
         upstream.set_nodelay(true)?;
@@ -288,7 +304,12 @@ impl Exchange<'_> {
         Ok(reply)
     }
 
-    fn forward(&self, body: &mut impl BufRead, request_bytes: usize, reply_bytes: usize) -> io::Result<Next> {
+    fn forward(
+        &self,
+        body: &mut impl BufRead,
+        request_bytes: usize,
+        reply_bytes: usize,
+    ) -> io::Result<Next> {
         let mut upstream = self.ask(body, request_bytes)?;
         let reply = self.read_reply_head(&mut upstream)?;
         let mut client = self.client;
@@ -299,26 +320,39 @@ impl Exchange<'_> {
             left: reply_bytes,
         };
         copy_body(&mut upstream, &mut limited, framing)?;
-        Ok(if framing == Framing::UntilClose || reply.asks_to_close() { Next::Close } else { Next::KeepAlive })
+        Ok(if framing == Framing::UntilClose || reply.asks_to_close() {
+            Next::Close
+        } else {
+            Next::KeepAlive
+        })
     }
 
     /// The request goes through and the reply is awaited to its end, but the client gets nothing of it.
     fn ask_and_discard(&self, body: &mut impl BufRead) -> io::Result<()> {
         let mut upstream = self.ask(body, usize::MAX)?;
         let reply = self.read_reply_head(&mut upstream)?;
-        copy_body(&mut upstream, &mut io::sink(), reply.framing(Framing::UntilClose))
+        copy_body(
+            &mut upstream,
+            &mut io::sink(),
+            reply.framing(Framing::UntilClose),
+        )
     }
 
     /// Swallows what comes until the client gives up or the fault is changed.
     fn hang(&self, body: &mut impl Read) -> io::Result<Next> {
         let change = self.shared.changes.load(Ordering::Acquire);
-        self.client.set_read_timeout(Some(Duration::from_millis(50)))?;
+        self.client
+            .set_read_timeout(Some(Duration::from_millis(50)))?;
         let mut buffer = vec![0; 64 << 10];
         while self.shared.changes.load(Ordering::Acquire) == change {
             match body.read(&mut buffer) {
                 Ok(0) => return Ok(Next::Close),
                 Ok(_) => {}
-                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+                    ) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -329,8 +363,14 @@ impl Exchange<'_> {
 /// The proxy has answered it already.
 fn remove_expect(head: &[u8]) -> Vec<u8> {
     let lines = head.split_inclusive(|byte| *byte == b'\n');
-    let is_expect = |line: &&[u8]| line.get(..7).is_some_and(|name| name.eq_ignore_ascii_case(b"expect:"));
-    lines.filter(|line| !is_expect(line)).collect::<Vec<_>>().concat()
+    let is_expect = |line: &&[u8]| {
+        line.get(..7)
+            .is_some_and(|name| name.eq_ignore_ascii_case(b"expect:"))
+    };
+    lines
+        .filter(|line| !is_expect(line))
+        .collect::<Vec<_>>()
+        .concat()
 }
 
 fn parse_seen(head: &Head, framing: Framing, body: &mut impl BufRead) -> io::Result<Seen> {
@@ -338,7 +378,10 @@ fn parse_seen(head: &Head, framing: Framing, body: &mut impl BufRead) -> io::Res
     let method = words.next().unwrap_or_default().to_owned();
     let target = words.next().unwrap_or_default().to_owned();
     let params = parse_params(&target);
-    let in_url = params.iter().find(|(name, _)| name == "query").map(|(_, value)| value.clone());
+    let in_url = params
+        .iter()
+        .find(|(name, _)| name == "query")
+        .map(|(_, value)| value.clone());
     let statement = match in_url {
         Some(statement) => statement,
         None if framing == Framing::Length(0) => String::new(),

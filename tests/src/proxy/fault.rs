@@ -82,7 +82,11 @@ impl Canned {
     #[must_use]
     pub fn render(&self) -> Vec<u8> {
         use std::fmt::Write;
-        let mut head = format!("HTTP/1.1 {} Canned\r\nContent-Length: {}\r\n", self.status, self.body.len());
+        let mut head = format!(
+            "HTTP/1.1 {} Canned\r\nContent-Length: {}\r\n",
+            self.status,
+            self.body.len()
+        );
         for (name, value) in &self.headers {
             let _ = write!(head, "{name}: {value}\r\n");
         }
@@ -114,7 +118,9 @@ impl Rule {
         let concerned = match &self.on {
             On::All => true,
             On::Inserts => is_insert(statement),
-            On::Containing(text) => target.contains(text.as_str()) || statement.contains(text.as_str()),
+            On::Containing(text) => {
+                target.contains(text.as_str()) || statement.contains(text.as_str())
+            }
         };
         if !concerned || self.times == Some(0) {
             return Fault::Pass;
@@ -141,8 +147,16 @@ mod tests {
             on: On::Inserts,
             times: Some(2),
         };
-        let decisions = ["SELECT 1", "insert into t", "INSERT INTO t", "INSERT INTO t"];
+        let decisions = [
+            "SELECT 1",
+            "insert into t",
+            "INSERT INTO t",
+            "INSERT INTO t",
+        ];
         let decisions = decisions.map(|statement| rule.decide("/", statement));
-        assert_eq!(decisions, [Fault::Pass, Fault::Hang, Fault::Hang, Fault::Pass]);
+        assert_eq!(
+            decisions,
+            [Fault::Pass, Fault::Hang, Fault::Hang, Fault::Pass]
+        );
     }
 }

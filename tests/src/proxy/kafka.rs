@@ -121,7 +121,8 @@ impl KafkaProxy {
         let serving = Arc::clone(&shared);
         let acceptor = Acceptor::start(&bootstrap, move |client| serving.serve(client));
         Ok(Self {
-            _acceptor: acceptor.with_context(|| format!("cannot listen on {bootstrap} for the Kafka proxy"))?,
+            _acceptor: acceptor
+                .with_context(|| format!("cannot listen on {bootstrap} for the Kafka proxy"))?,
             bootstrap,
             shared,
             _lease: lease,
@@ -161,7 +162,10 @@ impl KafkaProxy {
     #[must_use]
     pub fn held(&self, key: ApiKey) -> usize {
         let connections = lock(&self.shared.connections);
-        connections.iter().map(|connection| connection.count_kept(key)).sum()
+        connections
+            .iter()
+            .map(|connection| connection.count_kept(key))
+            .sum()
     }
 }
 
@@ -178,7 +182,8 @@ fn lease_port(list: &Path, patience: Duration) -> Result<(FaultPort, File)> {
     let give_up = Instant::now() + patience;
     loop {
         for port in &ports {
-            let lease = File::create(list.with_file_name(format!("fault-{}.lock", port.advertised)))?;
+            let lease =
+                File::create(list.with_file_name(format!("fault-{}.lock", port.advertised)))?;
             if lease.try_lock().is_ok() {
                 return Ok((port.clone(), lease));
             }
@@ -251,7 +256,8 @@ impl Shared {
     fn pass_replies(&self, connection: &Connection) -> io::Result<()> {
         let mut broker = &connection.broker;
         while let Some(frame) = read_frame(&mut broker)? {
-            let key = parse_correlation(&frame, 4).and_then(|id| lock(&connection.asked).remove(&id));
+            let key =
+                parse_correlation(&frame, 4).and_then(|id| lock(&connection.asked).remove(&id));
             let fault = lock(&self.fault);
             if fault.holds_reply(key) {
                 lock(&connection.kept_replies).push((key, frame));
@@ -287,8 +293,14 @@ impl Connection {
     }
 
     fn count_kept(&self, key: ApiKey) -> usize {
-        let requests = lock(&self.kept_requests).iter().filter(|(other, _)| *other == key).count();
-        let replies = lock(&self.kept_replies).iter().filter(|(other, _)| *other == Some(key)).count();
+        let requests = lock(&self.kept_requests)
+            .iter()
+            .filter(|(other, _)| *other == key)
+            .count();
+        let replies = lock(&self.kept_replies)
+            .iter()
+            .filter(|(other, _)| *other == Some(key))
+            .count();
         requests + replies
     }
 }
@@ -300,7 +312,8 @@ fn read_frame(stream: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         outcome => outcome?,
     }
-    let count = usize::try_from(i32::from_be_bytes(length)).map_err(|_| io::ErrorKind::InvalidData)?;
+    let count =
+        usize::try_from(i32::from_be_bytes(length)).map_err(|_| io::ErrorKind::InvalidData)?;
     if count > MAX_FRAME {
         return Err(io::ErrorKind::InvalidData.into());
     }

@@ -42,7 +42,8 @@ impl ClickHouse {
     /// # Errors
     /// Where the component cannot be set up, or the server ends or does not answer within a minute.
     pub fn start(dir: &Path) -> Result<Self> {
-        fs::create_dir_all(dir.join("data")).with_context(|| format!("cannot make {}", dir.display()))?;
+        fs::create_dir_all(dir.join("data"))
+            .with_context(|| format!("cannot make {}", dir.display()))?;
         fs::write(dir.join("users.xml"), USERS)?;
         fs::write(dir.join("config.xml"), render_config(dir))?;
         let mut server = Self {
@@ -108,8 +109,15 @@ impl ClickHouse {
     }
 
     fn signal(&self, signal: Signal) -> Result<()> {
-        let sent = self.process.as_ref().is_some_and(|process| process.signal(signal));
-        anyhow::ensure!(sent, "the ClickHouse server of {} does not run", self.dir.display());
+        let sent = self
+            .process
+            .as_ref()
+            .is_some_and(|process| process.signal(signal));
+        anyhow::ensure!(
+            sent,
+            "the ClickHouse server of {} does not run",
+            self.dir.display()
+        );
         Ok(())
     }
 
@@ -127,15 +135,23 @@ impl ClickHouse {
 
     /// True where the process ended without being asked to.
     pub fn has_ended(&mut self) -> bool {
-        self.process.as_mut().is_some_and(|process| !matches!(process.try_wait(), Ok(None)))
+        self.process
+            .as_mut()
+            .is_some_and(|process| !matches!(process.try_wait(), Ok(None)))
     }
 
     fn build_command(&self) -> Result<std::process::Command> {
-        let output = File::options().create(true).append(true).open(self.dir.join("output.log"))?;
+        let output = File::options()
+            .create(true)
+            .append(true)
+            .open(self.dir.join("output.log"))?;
         let mut command = managed_command(paths::binary("clickhouse-host")?);
         command
             .arg(ensure_clickhouse()?)
-            .arg(format!("--config-file={}", self.dir.join("config.xml").display()))
+            .arg(format!(
+                "--config-file={}",
+                self.dir.join("config.xml").display()
+            ))
             .arg(format!("--path={}", self.dir.join("data").display()))
             .arg(format!("--http_port={}", self.http.port()))
             .arg(format!("--tcp_port={}", self.tcp.port()))

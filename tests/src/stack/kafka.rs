@@ -121,8 +121,15 @@ impl Kafka {
     }
 
     fn signal(&self, signal: Signal) -> Result<()> {
-        let sent = self.process.as_ref().is_some_and(|process| process.signal(signal));
-        anyhow::ensure!(sent, "the Kafka broker of {} does not run", self.dir.display());
+        let sent = self
+            .process
+            .as_ref()
+            .is_some_and(|process| process.signal(signal));
+        anyhow::ensure!(
+            sent,
+            "the Kafka broker of {} does not run",
+            self.dir.display()
+        );
         Ok(())
     }
 
@@ -138,14 +145,20 @@ impl Kafka {
 
     /// True where the process ended without being asked to.
     pub fn has_ended(&mut self) -> bool {
-        self.process.as_mut().is_some_and(|process| !matches!(process.try_wait(), Ok(None)))
+        self.process
+            .as_mut()
+            .is_some_and(|process| !matches!(process.try_wait(), Ok(None)))
     }
 
     fn java(&self, jvm: &[&str], main: &str) -> Result<std::process::Command> {
         let output = File::options().create(true).append(true).open(self.log())?;
         let mut command = managed_command("java");
         command
-            .args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"])
+            .args([
+                "-XX:+UseSerialGC",
+                "-XX:TieredStopAtLevel=1",
+                "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+            ])
             .args(jvm)
             .arg("-cp")
             .arg(self.libs.join("*"))
@@ -162,7 +175,10 @@ impl Kafka {
         let mut format = spawn("kafka-storage", command)?;
         let status = format.wait_at_most(READY_WITHIN)?;
         if !status.is_some_and(|status| status.success()) {
-            bail!("Kafka's data folder could not be made:\n{}", read_tail(&self.log(), 15));
+            bail!(
+                "Kafka's data folder could not be made:\n{}",
+                read_tail(&self.log(), 15)
+            );
         }
         Ok(())
     }
@@ -184,7 +200,10 @@ impl Kafka {
         let give_up = Instant::now() + READY_WITHIN;
         while !answers(&self.brokers()) {
             if self.has_ended() || Instant::now() > give_up {
-                bail!("Kafka did not get ready; the end of its log:\n{}", read_tail(&self.log(), 20));
+                bail!(
+                    "Kafka did not get ready; the end of its log:\n{}",
+                    read_tail(&self.log(), 20)
+                );
             }
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -192,10 +211,14 @@ impl Kafka {
     }
 
     fn write_fault_ports(&self) -> Result<()> {
-        let ports = self.ports.fault.iter().map(|(broker, advertised)| FaultPort {
-            broker: broker.port(),
-            advertised: advertised.port(),
-        });
+        let ports = self
+            .ports
+            .fault
+            .iter()
+            .map(|(broker, advertised)| FaultPort {
+                broker: broker.port(),
+                advertised: advertised.port(),
+            });
         let list: Vec<FaultPort> = ports.collect();
         fs::write(self.fault_ports_file(), serde_json::to_vec(&list)?)?;
         Ok(())
@@ -205,14 +228,21 @@ impl Kafka {
         let (plain, controller) = (&self.ports.plain, &self.ports.controller);
         let fault = |pick: fn(&(PortLease, PortLease)) -> String| {
             let listeners = self.ports.fault.iter().enumerate();
-            listeners.map(|(index, ports)| format!(",FAULT{index}://{}", pick(ports))).collect::<String>()
+            listeners
+                .map(|(index, ports)| format!(",FAULT{index}://{}", pick(ports)))
+                .collect::<String>()
         };
-        let names: String = (0..self.ports.fault.len()).map(|index| format!(",FAULT{index}:PLAINTEXT")).collect();
+        let names: String = (0..self.ports.fault.len())
+            .map(|index| format!(",FAULT{index}:PLAINTEXT"))
+            .collect();
         PROPERTIES
             .replace("@PLAIN@", &plain.address())
             .replace("@CONTROLLER@", &controller.address())
             .replace("@FAULT_LISTENERS@", &fault(|(broker, _)| broker.address()))
-            .replace("@FAULT_ADVERTISED@", &fault(|(_, advertised)| advertised.address()))
+            .replace(
+                "@FAULT_ADVERTISED@",
+                &fault(|(_, advertised)| advertised.address()),
+            )
             .replace("@FAULT_NAMES@", &names)
             .replace("@DATA@", &self.dir.join("data").to_string_lossy())
     }
@@ -236,16 +266,25 @@ fn cluster_id() -> String {
         char::from(DIGITS.get(six_bits).copied().unwrap_or(b'A'))
     };
     // The last digit stands for two bits only; `A` is zero.
-    std::iter::once('k').chain((0..20).map(digit)).chain(['A']).collect()
+    std::iter::once('k')
+        .chain((0..20).map(digit))
+        .chain(['A'])
+        .collect()
 }
 
 fn answers(brokers: &str) -> bool {
     if std::net::TcpStream::connect(brokers).is_err() {
         return false;
     }
-    let consumer: Result<BaseConsumer, _> =
-        ClientConfig::new().set("bootstrap.servers", brokers).set("log_level", "0").create();
-    consumer.is_ok_and(|consumer| consumer.fetch_metadata(None, Duration::from_secs(5)).is_ok())
+    let consumer: Result<BaseConsumer, _> = ClientConfig::new()
+        .set("bootstrap.servers", brokers)
+        .set("log_level", "0")
+        .create();
+    consumer.is_ok_and(|consumer| {
+        consumer
+            .fetch_metadata(None, Duration::from_secs(5))
+            .is_ok()
+    })
 }
 
 #[cfg(test)]

@@ -34,8 +34,17 @@ pub struct DemoArgs {
 pub fn run(args: &DemoArgs) -> Result<ExitCode> {
     end_all_on_signal(|| eprintln!("Stopped."))?;
     let mut stages = Stages::default();
-    let build = ["build", "--profile", "ci", "--workspace", "--bins", "--locked"];
-    stages.run("build", 35, |deadline| run_command("cargo build", cargo(&build), deadline))?;
+    let build = [
+        "build",
+        "--profile",
+        "ci",
+        "--workspace",
+        "--bins",
+        "--locked",
+    ];
+    stages.run("build", 35, |deadline| {
+        run_command("cargo build", cargo(&build), deadline)
+    })?;
     let mut stack = stages.run("stack", 15, |_| Stack::start())?;
     demo::run(args, &mut stack)
 }

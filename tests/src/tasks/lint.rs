@@ -24,13 +24,28 @@ use crate::process::managed_command;
 /// At the first that fails.
 pub fn run(stages: &mut Stages) -> Result<()> {
     stages.run("format", 2, |deadline| {
-        run_command("cargo fmt", cargo(&["fmt", "--all", "--", "--check"]), deadline)
+        run_command(
+            "cargo fmt",
+            cargo(&["fmt", "--all", "--", "--check"]),
+            deadline,
+        )
     })?;
     stages.run("generated files", 1, |_| check_generated())?;
     stages.run("dependencies", 5, check_dependencies)?;
-    let clippy =
-        ["clippy", "--profile", "ci", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
-    stages.run("clippy", 30, |deadline| run_command("cargo clippy", cargo(&clippy), deadline))
+    let clippy = [
+        "clippy",
+        "--profile",
+        "ci",
+        "--workspace",
+        "--all-targets",
+        "--locked",
+        "--",
+        "-D",
+        "warnings",
+    ];
+    stages.run("clippy", 30, |deadline| {
+        run_command("cargo clippy", cargo(&clippy), deadline)
+    })
 }
 
 fn check_dependencies(deadline: Instant) -> Result<()> {
@@ -40,9 +55,19 @@ fn check_dependencies(deadline: Instant) -> Result<()> {
         command.args(args).current_dir(paths::workspace_dir());
         command
     };
-    run_command("cargo deny", deny(&["check", "licenses", "bans", "sources"]), deadline)?;
+    run_command(
+        "cargo deny",
+        deny(&["check", "licenses", "bans", "sources"]),
+        deadline,
+    )?;
     let soon = Instant::now() + Duration::from_secs(60);
-    if run_command("cargo deny", deny(&["--log-level", "off", "fetch", "db"]), soon).is_err() {
+    if run_command(
+        "cargo deny",
+        deny(&["--log-level", "off", "fetch", "db"]),
+        soon,
+    )
+    .is_err()
+    {
         eprintln!(
             "The advisory database cannot be reached from here: known holes of dependencies were NOT checked. \
              Licences, duplicates and sources were."
@@ -54,13 +79,22 @@ fn check_dependencies(deadline: Instant) -> Result<()> {
 
 /// Files below the root whose text is not the generated one.
 fn find_stale(root: &Path) -> Vec<(String, String)> {
-    let is_stale = |(path, text): &(String, String)| fs::read_to_string(root.join(path)).ok().as_ref() != Some(text);
+    let is_stale = |(path, text): &(String, String)| {
+        fs::read_to_string(root.join(path)).ok().as_ref() != Some(text)
+    };
     codegen::render().into_iter().filter(is_stale).collect()
 }
 
 fn check_generated() -> Result<()> {
-    let stale: Vec<String> = find_stale(&paths::workspace_dir()).into_iter().map(|(path, _)| path).collect();
-    ensure!(stale.is_empty(), "{} is stale: run `cargo xtask codegen`", stale.join(", "));
+    let stale: Vec<String> = find_stale(&paths::workspace_dir())
+        .into_iter()
+        .map(|(path, _)| path)
+        .collect();
+    ensure!(
+        stale.is_empty(),
+        "{} is stale: run `cargo xtask codegen`",
+        stale.join(", ")
+    );
     Ok(())
 }
 

@@ -18,10 +18,10 @@ use clap::Subcommand;
 use rustix::process::Signal;
 
 use crate::components::{clickhouse::ensure_clickhouse, kafka::ensure_kafka};
+use crate::paths;
 use crate::process::{end_all_on_signal, read_tail};
 use crate::run::{RunRecord, clear_dead_runs, find_ready_run, list_runs, read_record};
 use crate::stack::Stack;
-use crate::paths;
 
 /// What to do with the stack.
 #[derive(Debug, Subcommand)]
@@ -73,7 +73,10 @@ fn keep() -> Result<ExitCode> {
     loop {
         std::thread::sleep(Duration::from_millis(500));
         if let Some(name) = stack.find_ended() {
-            bail!("{name} ended by itself; its log is in {}", stack.run_dir().display());
+            bail!(
+                "{name} ended by itself; its log is in {}",
+                stack.run_dir().display()
+            );
         }
     }
 }
@@ -110,9 +113,17 @@ fn start_keeper() -> Result<(std::process::Child, PathBuf)> {
     let log = runs.join("keeper.log");
     let output = File::create(&log)?;
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["stack", "up", "--foreground"]).process_group(0).stdin(Stdio::null());
+    command
+        .args(["stack", "up", "--foreground"])
+        .process_group(0)
+        .stdin(Stdio::null());
     command.stdout(output.try_clone()?).stderr(output);
-    Ok((command.spawn().context("cannot start the keeper of the stack")?, log))
+    Ok((
+        command
+            .spawn()
+            .context("cannot start the keeper of the stack")?,
+        log,
+    ))
 }
 
 fn down() -> Result<ExitCode> {
@@ -136,14 +147,19 @@ fn down() -> Result<ExitCode> {
 /// Runs of `cargo xtask test` and `demo` are recorded too, and are not ours to end.
 fn is_keeper(pid: i32) -> bool {
     let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    arguments.split(|byte| *byte == 0).any(|argument| argument == b"--foreground")
+    arguments
+        .split(|byte| *byte == 0)
+        .any(|argument| argument == b"--foreground")
 }
 
 fn wait_for_end(record: &RunRecord) -> Result<()> {
     let give_up = Instant::now() + Duration::from_secs(20);
     while record.owner.is_alive() {
         if Instant::now() > give_up {
-            bail!("the keeper of the stack (pid {}) does not end", record.owner.pid);
+            bail!(
+                "the keeper of the stack (pid {}) does not end",
+                record.owner.pid
+            );
         }
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -169,8 +185,14 @@ fn print_env() -> Result<ExitCode> {
 }
 
 fn logs(lines: usize) -> Result<ExitCode> {
-    let run = list_runs(&paths::runs_dir()?).pop().context("no run of the stack has left logs")?;
-    for log in ["clickhouse/output.log", "clickhouse/clickhouse.log", "kafka/kafka.log"] {
+    let run = list_runs(&paths::runs_dir()?)
+        .pop()
+        .context("no run of the stack has left logs")?;
+    for log in [
+        "clickhouse/output.log",
+        "clickhouse/clickhouse.log",
+        "kafka/kafka.log",
+    ] {
         let path = run.join(log);
         println!("{}\n{}", path.display(), read_tail(&path, lines));
     }
@@ -178,7 +200,10 @@ fn logs(lines: usize) -> Result<ExitCode> {
 }
 
 fn render_ready(dir: &Path, env: &[(String, String)]) -> String {
-    let mut text: String = env.iter().map(|(name, value)| format!("  {name}={value}\n")).collect();
+    let mut text: String = env
+        .iter()
+        .map(|(name, value)| format!("  {name}={value}\n"))
+        .collect();
     text.push_str(&format!("  logs and data: {}\n", dir.display()));
     text
 }

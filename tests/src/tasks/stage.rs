@@ -1,10 +1,7 @@
 //! A developer's command as a row of stages, each with a budget of time, each shown with what it took.
 //!
 //! Must not be here: what the stages do.
-#![allow(
-    clippy::print_stderr,
-    reason = "a person watches the stages go by"
-)]
+#![allow(clippy::print_stderr, reason = "a person watches the stages go by")]
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -39,7 +36,11 @@ impl Stages {
         eprintln!("== {name}: {}", render_minutes(took));
         self.done.push((name, took, budget));
         let value = outcome.with_context(|| format!("stage `{name}` failed"))?;
-        ensure!(took <= budget, "stage `{name}` took {}, over its budget of {budget_minutes} min", render_minutes(took));
+        ensure!(
+            took <= budget,
+            "stage `{name}` took {}, over its budget of {budget_minutes} min",
+            render_minutes(took)
+        );
         Ok(value)
     }
 
@@ -47,7 +48,11 @@ impl Stages {
     #[must_use]
     pub fn render(&self) -> String {
         let line = |(name, took, budget): &(&str, Duration, Duration)| {
-            format!("  {name:<22} {:>12}  of {}\n", render_minutes(*took), render_minutes(*budget))
+            format!(
+                "  {name:<22} {:>12}  of {}\n",
+                render_minutes(*took),
+                render_minutes(*budget)
+            )
         };
         self.done.iter().map(line).collect()
     }
@@ -67,8 +72,16 @@ pub fn cargo(args: &[&str]) -> Command {
     command.args(args).current_dir(paths::workspace_dir());
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
-        let of_this_package = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_"];
-        if of_this_package.iter().any(|prefix| text.starts_with(prefix)) {
+        let of_this_package = [
+            "CARGO_PKG_",
+            "CARGO_MANIFEST_",
+            "CARGO_BIN_",
+            "CARGO_CRATE_",
+        ];
+        if of_this_package
+            .iter()
+            .any(|prefix| text.starts_with(prefix))
+        {
             command.env_remove(&name);
         }
     }
@@ -108,8 +121,11 @@ mod tests {
         let mut command = managed_command("sleep");
         command.arg("600");
         let started = Instant::now();
-        let error = run_command("sleep", command, started + Duration::from_millis(100)).unwrap_err();
-        assert!(error.to_string().contains("budget") && started.elapsed() < Duration::from_secs(10));
+        let error =
+            run_command("sleep", command, started + Duration::from_millis(100)).unwrap_err();
+        assert!(
+            error.to_string().contains("budget") && started.elapsed() < Duration::from_secs(10)
+        );
     }
 
     #[test]

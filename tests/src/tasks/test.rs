@@ -49,7 +49,11 @@ pub fn run(args: &TestArgs) -> Result<ExitCode> {
     let (counts, succeeded) = outcome?;
     println!("{} passed, {} failed", counts.passed, counts.failed);
     let good = succeeded && counts.failed == 0 && counts.passed > 0;
-    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if good {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 /// Gives the counts, and whether `cargo test` itself was content.
@@ -59,15 +63,32 @@ fn run_stages(args: &TestArgs, stages: &mut Stages) -> Result<(Counts, bool)> {
     }
     let selection = select_tests(&args.args);
     stages.run("build", 35, |deadline| {
-        run_command("cargo build", cargo(&["build", "--profile", "ci", "--workspace", "--bins", "--locked"]), deadline)?;
-        run_command("cargo test", build_test_command(&selection, &["--no-run"]), deadline)
+        run_command(
+            "cargo build",
+            cargo(&[
+                "build",
+                "--profile",
+                "ci",
+                "--workspace",
+                "--bins",
+                "--locked",
+            ]),
+            deadline,
+        )?;
+        run_command(
+            "cargo test",
+            build_test_command(&selection, &["--no-run"]),
+            deadline,
+        )
     })?;
     let stack = stages.run("stack", 15, |_| Stack::start())?;
     eprintln!("Logs of this run: {}", stack.run_dir().display());
     let mut command = build_test_command(&selection, &["--no-fail-fast"]);
     command.envs(stack.env().iter().map(|(name, value)| (name, value)));
     let mut counts = Counts::default();
-    let outcome = stages.run("tests", 40, |deadline| run_tests(command, deadline, &mut counts));
+    let outcome = stages.run("tests", 40, |deadline| {
+        run_tests(command, deadline, &mut counts)
+    });
     if let Err(error) = &outcome {
         eprintln!("error: {error:#}");
     }
@@ -75,7 +96,11 @@ fn run_stages(args: &TestArgs, stages: &mut Stages) -> Result<(Counts, bool)> {
 }
 
 fn select_tests(args: &[String]) -> Vec<String> {
-    if args.is_empty() { vec!["--workspace".to_owned()] } else { args.to_vec() }
+    if args.is_empty() {
+        vec!["--workspace".to_owned()]
+    } else {
+        args.to_vec()
+    }
 }
 
 /// `cargo test` with options before the selection, which may end with arguments for the test programs.
@@ -88,7 +113,11 @@ fn build_test_command(selection: &[String], options: &[&str]) -> Command {
 fn run_tests(mut command: Command, deadline: Instant, counts: &mut Counts) -> Result<()> {
     command.stdout(Stdio::piped()).stderr(Stdio::inherit());
     let mut process = spawn("cargo test", command)?;
-    let output = process.child_mut().stdout.take().context("cargo test has no output")?;
+    let output = process
+        .child_mut()
+        .stdout
+        .take()
+        .context("cargo test has no output")?;
     // The pipe ends when the process does, at the deadline at the latest.
     let reader = std::thread::spawn(move || show_and_count(output));
     let outcome = finish("cargo test", process, deadline);
@@ -114,7 +143,10 @@ fn parse_result_line(line: &str) -> Option<Counts> {
     let rest = line.strip_prefix("test result: ")?;
     let rest = rest.split_once(". ")?.1;
     let count = |word: &str| {
-        let part = rest.split(';').map(str::trim).find(|part| part.ends_with(word))?;
+        let part = rest
+            .split(';')
+            .map(str::trim)
+            .find(|part| part.ends_with(word))?;
         part.split(' ').next()?.parse().ok()
     };
     Some(Counts {
@@ -131,7 +163,13 @@ mod tests {
     #[test]
     fn a_result_line_is_counted_and_other_lines_are_not() {
         let line = "test result: FAILED. 28 passed; 7 failed; 0 ignored; 0 measured; 0 filtered out; finished in 2.67s";
-        assert_eq!(parse_result_line(line), Some(Counts { passed: 28, failed: 7 }));
+        assert_eq!(
+            parse_result_line(line),
+            Some(Counts {
+                passed: 28,
+                failed: 7
+            })
+        );
         assert_eq!(parse_result_line("test a ... ok"), None);
         assert_eq!(parse_result_line("test result: ok."), None);
     }

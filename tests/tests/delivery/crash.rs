@@ -16,7 +16,8 @@ const TABLE_BY_HAND: &str = "CREATE TABLE vision_events (event_id String, site L
     ORDER BY (site, app, camera, ts, event_id)";
 
 #[test]
-fn a_worker_killed_while_clickhouse_hangs_on_its_insert_has_committed_nothing_and_the_next_one_inserts_all() {
+fn a_worker_killed_while_clickhouse_hangs_on_its_insert_has_committed_nothing_and_the_next_one_inserts_all()
+ {
     let scene = Scene::new("hang_kill", 2);
     let sink = scene.sink_of_sets(&scene.env.brokers, 6);
     scene.make_table(&sink);
@@ -32,7 +33,10 @@ fn a_worker_killed_while_clickhouse_hangs_on_its_insert_has_committed_nothing_an
     let mut next = scene.worker("next", &sink);
     scene.wait_committed(&[3, 3]);
     assert_eq!(scene.rows(), (6, 5));
-    assert_eq!(scene.acknowledged_alert(), json!({ "version": 2, "status": "acknowledged" }));
+    assert_eq!(
+        scene.acknowledged_alert(),
+        json!({ "version": 2, "status": "acknowledged" })
+    );
     assert_eq!(next.program.term_and_wait(SOON).unwrap(), 0);
 }
 
@@ -48,17 +52,23 @@ fn kill_between_insert_and_commit(scene: &Scene, kafka: &KafkaProxy, sink: &Sink
     eventually_eq(SOON, "a commit is held", &true, held).unwrap();
     worker.program.kill().unwrap();
     // The connection must be gone with what it held, before anything passes again.
-    eventually_eq(SOON, "held commits", &0, || Ok(kafka.held(ApiKey::OFFSET_COMMIT))).unwrap();
+    eventually_eq(SOON, "held commits", &0, || {
+        Ok(kafka.held(ApiKey::OFFSET_COMMIT))
+    })
+    .unwrap();
     kafka.pass();
     assert_eq!(scene.committed(), [Some(0), Some(0)]);
     assert_eq!(scene.lags(), [3, 3]);
 }
 
 #[test]
-fn a_worker_killed_between_insert_and_commit_leaves_copies_that_final_hides_in_a_table_without_a_window() {
+fn a_worker_killed_between_insert_and_commit_leaves_copies_that_final_hides_in_a_table_without_a_window()
+ {
     let scene = Scene::new("kill_by_hand", 2);
     let kafka = scene.env.kafka_proxy().unwrap();
-    let sink = scene.sink_of_sets(kafka.bootstrap(), 6).set("table.ddl", "none");
+    let sink = scene
+        .sink_of_sets(kafka.bootstrap(), 6)
+        .set("table.ddl", "none");
     let sink = sink.set("table.metadataColumns.mode", "None");
     scene.client().query(TABLE_BY_HAND).unwrap();
     scene.stop_merges();
@@ -67,7 +77,10 @@ fn a_worker_killed_between_insert_and_commit_leaves_copies_that_final_hides_in_a
     let mut next = scene.worker("next", &sink);
     scene.wait_committed(&[3, 3]);
     assert_eq!(scene.rows(), (12, 5));
-    assert_eq!(scene.acknowledged_alert(), json!({ "version": 2, "status": "acknowledged" }));
+    assert_eq!(
+        scene.acknowledged_alert(),
+        json!({ "version": 2, "status": "acknowledged" })
+    );
     assert_eq!(next.program.term_and_wait(SOON).unwrap(), 0);
 }
 
@@ -81,11 +94,24 @@ fn a_set_that_is_cut_alike_after_a_crash_has_the_same_token_and_the_window_drops
     let mut next = scene.worker("next", &sink);
     scene.wait_committed(&[3, 3]);
     let inserts = scene.proxy.inserts();
-    let tokens: Vec<_> = inserts.iter().map(|insert| insert.param("insert_deduplication_token").unwrap()).collect();
+    let tokens: Vec<_> = inserts
+        .iter()
+        .map(|insert| insert.param("insert_deduplication_token").unwrap())
+        .collect();
     assert_eq!(tokens.len(), 2);
-    assert!(tokens[0].starts_with(&format!("cs1/{}/set/", scene.group)), "{}", tokens[0]);
+    assert!(
+        tokens[0].starts_with(&format!("cs1/{}/set/", scene.group)),
+        "{}",
+        tokens[0]
+    );
     assert_eq!(tokens[0], tokens[1]);
-    assert_eq!(inserts.iter().map(|insert| insert.server_status).collect::<Vec<_>>(), [Some(200), Some(200)]);
+    assert_eq!(
+        inserts
+            .iter()
+            .map(|insert| insert.server_status)
+            .collect::<Vec<_>>(),
+        [Some(200), Some(200)]
+    );
     assert_eq!(scene.rows(), (6, 5));
     assert_eq!(next.program.term_and_wait(SOON).unwrap(), 0);
 }

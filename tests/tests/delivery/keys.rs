@@ -32,12 +32,23 @@ fn a_resend_collapses_but_a_re_minted_id_and_a_restamped_time_stay_rows_of_their
     scene.wait_committed(&[4]);
     assert_eq!(scene.rows(), (4, 3));
     let table = format!("{}.vision_events", scene.database.name());
-    scene.client().query(&format!("SYSTEM START MERGES {table}")).unwrap();
-    scene.client().query(&format!("OPTIMIZE TABLE {table} FINAL")).unwrap();
+    scene
+        .client()
+        .query(&format!("SYSTEM START MERGES {table}"))
+        .unwrap();
+    scene
+        .client()
+        .query(&format!("OPTIMIZE TABLE {table} FINAL"))
+        .unwrap();
     assert_eq!(scene.rows(), (3, 3));
-    let rows = scene.client().rows("SELECT event_id, toUnixTimestamp64Milli(ts) % 1000 AS ms FROM vision_events ORDER BY ALL");
+    let rows = scene.client().rows(
+        "SELECT event_id, toUnixTimestamp64Milli(ts) % 1000 AS ms FROM vision_events ORDER BY ALL",
+    );
     let expected = [("evt-a1", 412), ("evt-a1", 413), ("f3b1", 412)];
-    assert_eq!(rows.unwrap(), expected.map(|(event_id, ms)| json!({ "event_id": event_id, "ms": ms })));
+    assert_eq!(
+        rows.unwrap(),
+        expected.map(|(event_id, ms)| json!({ "event_id": event_id, "ms": ms }))
+    );
     assert_eq!(worker.program.term_and_wait(SOON).unwrap(), 0);
 }
 
@@ -45,7 +56,12 @@ fn a_resend_collapses_but_a_re_minted_id_and_a_restamped_time_stay_rows_of_their
 fn with_default_of_ts(sink: SinkBuilder, default: &str) -> SinkBuilder {
     let mut columns = sink.value().pointer("/spec/table/columns").unwrap().clone();
     let is_ts = |column: &&mut Value| column["name"] == "ts";
-    columns.as_array_mut().unwrap().iter_mut().find(is_ts).unwrap()["default"] = json!(default);
+    columns
+        .as_array_mut()
+        .unwrap()
+        .iter_mut()
+        .find(is_ts)
+        .unwrap()["default"] = json!(default);
     sink.set("table.columns", columns)
 }
 
@@ -59,6 +75,9 @@ fn a_key_column_whose_default_is_the_time_of_arrival_is_refused() {
         let log = local.program.log();
         assert!(log.contains("spec.table.columns[5].default"), "{log}");
     }
-    let tables: u64 = scene.client().count("system.tables WHERE database = currentDatabase()").unwrap();
+    let tables: u64 = scene
+        .client()
+        .count("system.tables WHERE database = currentDatabase()")
+        .unwrap();
     assert_eq!(tables, 0);
 }

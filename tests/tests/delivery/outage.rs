@@ -18,19 +18,30 @@ const CEILING_ROWS: u64 = 8;
 fn look_during_outage(scene: &Scene, worker: &WorkerProcess) {
     assert_eq!(scene.committed(), [Some(0), Some(0)]);
     let read = records_read(worker).unwrap();
-    assert!(read <= CEILING_ROWS, "expected at most {CEILING_ROWS} records to be buffered, found {read}");
+    assert!(
+        read <= CEILING_ROWS,
+        "expected at most {CEILING_ROWS} records to be buffered, found {read}"
+    );
     let state = worker.state().unwrap();
     let bytes = |name: &str| state[name].as_u64().unwrap();
     assert!(bytes("buffered_bytes") > 0 || read == 0, "{state}");
-    assert!(bytes("buffered_bytes") <= bytes("memory_budget_bytes"), "{state}");
-    assert_eq!(scene.env.kafka().group_members(&scene.group).unwrap().len(), 1);
+    assert!(
+        bytes("buffered_bytes") <= bytes("memory_budget_bytes"),
+        "{state}"
+    );
+    assert_eq!(
+        scene.env.kafka().group_members(&scene.group).unwrap().len(),
+        1
+    );
 }
 
 /// The night shift, then three ticks of four stat events for each camera.
 fn trickle(scene: &Scene, tick: u64) {
     match tick {
         0 => scene.produce_night_shift(),
-        1..=3 => (0..2).for_each(|partition| scene.produce_stats(partition, 4 * (tick - 1), 4 * tick)),
+        1..=3 => {
+            (0..2).for_each(|partition| scene.produce_stats(partition, 4 * (tick - 1), 4 * tick))
+        }
         _ => {}
     }
 }
@@ -38,8 +49,14 @@ fn trickle(scene: &Scene, tick: u64) {
 #[test]
 fn in_an_outage_the_backlog_waits_in_kafka_under_a_ceiling_of_rows_and_drains_by_itself() {
     let scene = Scene::new("outage", 2);
-    let sink = scene.sink().set("batch.maxRows", 4).set("batch.lingerMilliseconds", 0);
-    let sink = sink.set("kafka.properties", properties(&[("max.poll.interval.ms", "4000")]));
+    let sink = scene
+        .sink()
+        .set("batch.maxRows", 4)
+        .set("batch.lingerMilliseconds", 0);
+    let sink = sink.set(
+        "kafka.properties",
+        properties(&[("max.poll.interval.ms", "4000")]),
+    );
     scene.make_table(&sink);
     let mut worker = scene.worker("worker", &sink);
     scene.wait_committed(&[0, 0]);
@@ -58,12 +75,22 @@ fn in_an_outage_the_backlog_waits_in_kafka_under_a_ceiling_of_rows_and_drains_by
     }
     assert_eq!(lags[..4], [[3, 3], [7, 7], [11, 11], [15, 15]]);
     assert_eq!(lags.last(), Some(&vec![15, 15]));
-    assert!(scene.proxy.inserts().len() > 1, "an INSERT was tried once only");
+    assert!(
+        scene.proxy.inserts().len() > 1,
+        "an INSERT was tried once only"
+    );
     assert_eq!(scene.rows(), (0, 0));
     scene.proxy.pass();
     scene.wait_committed(&[15, 15]);
     assert_eq!(scene.rows(), (30, 29));
-    assert!(metric(&worker, "inserts_total").unwrap() >= 8, "30 rows in sets of at most 4");
-    assert_eq!(metric(&worker, "rebalances_total").unwrap(), rebalances, "the member has left the group");
+    assert!(
+        metric(&worker, "inserts_total").unwrap() >= 8,
+        "30 rows in sets of at most 4"
+    );
+    assert_eq!(
+        metric(&worker, "rebalances_total").unwrap(),
+        rebalances,
+        "the member has left the group"
+    );
     assert_eq!(worker.program.term_and_wait(SOON).unwrap(), 0);
 }

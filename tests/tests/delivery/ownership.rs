@@ -8,7 +8,8 @@ use clickhouse_sink_tests::wait::eventually;
 use crate::support::{SOON, Scene, wait_read};
 
 #[test]
-fn a_worker_that_was_frozen_beyond_its_session_drops_what_it_held_without_a_commit_and_joins_again() {
+fn a_worker_that_was_frozen_beyond_its_session_drops_what_it_held_without_a_commit_and_joins_again()
+{
     let scene = Scene::new("frozen", 2);
     let sink = scene.sink().set("batch.lingerMilliseconds", 600_000);
     scene.make_table(&sink);
@@ -19,13 +20,19 @@ fn a_worker_that_was_frozen_beyond_its_session_drops_what_it_held_without_a_comm
     scene.wait_empty_group();
     let mut other = scene.worker("other", &scene.sink().set("batch.lingerMilliseconds", 0));
     scene.wait_committed(&[3, 3]);
-    let (epochs, rows): (Vec<_>, _) = (scene.metadata().into_iter().map(|it| it.epoch).collect(), scene.rows());
+    let (epochs, rows): (Vec<_>, _) = (
+        scene.metadata().into_iter().map(|it| it.epoch).collect(),
+        scene.rows(),
+    );
     assert_eq!(rows, (6, 5));
     frozen.program.resume().unwrap();
     let joined = || {
         let state = frozen.state()?;
         let sessions = state["sessions"].as_array().cloned().unwrap_or_default();
-        let positions: Vec<_> = sessions.iter().map(|it| (it["state"].as_str(), it["committed"].as_i64())).collect();
+        let positions: Vec<_> = sessions
+            .iter()
+            .map(|it| (it["state"].as_str(), it["committed"].as_i64()))
+            .collect();
         ensure!(positions == [(Some("Running"), Some(3))], "{state}");
         Ok(())
     };

@@ -22,8 +22,13 @@ fn produce_until(scene: &Scene, stop: &Receiver<()>) -> i64 {
     while stop.recv_timeout(Duration::from_millis(50)) == Err(RecvTimeoutError::Timeout) {
         for partition in 0..PARTITIONS {
             for index in each..each + 5 {
-                let event = generated_event(u64::try_from(i64::from(partition) * 1_000_000 + index).unwrap());
-                scene.producer.send_json(&scene.topic, partition, &event).unwrap();
+                let event = generated_event(
+                    u64::try_from(i64::from(partition) * 1_000_000 + index).unwrap(),
+                );
+                scene
+                    .producer
+                    .send_json(&scene.topic, partition, &event)
+                    .unwrap();
             }
         }
         scene.producer.flush().unwrap();
@@ -45,7 +50,9 @@ fn check_until(scene: &Scene, stop: &AtomicBool) -> u32 {
 fn wait_assigned(worker: &WorkerProcess, partitions: usize) {
     let running = || {
         let state = worker.state()?;
-        let sessions = state["sessions"].as_array().map_or(0, |all| all.iter().filter(|it| it["state"] == "Running").count());
+        let sessions = state["sessions"].as_array().map_or(0, |all| {
+            all.iter().filter(|it| it["state"] == "Running").count()
+        });
         ensure!(sessions == partitions, "{state}");
         Ok(())
     };
@@ -64,7 +71,10 @@ fn wait_more_rows(scene: &Scene) {
 
 /// Two workers join and leave, so that every partition changes its owner; gives the one that is left.
 fn join_and_leave(scene: &Scene) -> WorkerProcess {
-    let sink = scene.sink().set("batch.maxRows", 50).set("batch.lingerMilliseconds", 100);
+    let sink = scene
+        .sink()
+        .set("batch.maxRows", 50)
+        .set("batch.lingerMilliseconds", 100);
     let mut first = scene.worker("first", &sink);
     wait_assigned(&first, 4);
     wait_more_rows(scene);
@@ -89,7 +99,9 @@ fn workers_join_and_leave_under_flow_and_nothing_is_committed_before_it_is_inser
     let scene = Scene::new("rebalance", PARTITIONS);
     scene.make_table(&scene.sink());
     // Long enough that a revocation always finds rows in flight.
-    scene.proxy.set_on(Fault::Delay(Duration::from_millis(150)), On::Inserts);
+    scene
+        .proxy
+        .set_on(Fault::Delay(Duration::from_millis(150)), On::Inserts);
     let checked = AtomicBool::new(false);
     let (mut last, each, looks) = std::thread::scope(|scope| {
         let (stop, stopped) = channel();
@@ -98,7 +110,8 @@ fn workers_join_and_leave_under_flow_and_nothing_is_committed_before_it_is_inser
             move || produce_until(scene, &stopped)
         });
         let checking = scope.spawn(|| check_until(&scene, &checked));
-        let last = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| join_and_leave(&scene)));
+        let last =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| join_and_leave(&scene)));
         drop(stop);
         let each = producing.join().unwrap();
         if last.is_ok() {
@@ -110,7 +123,10 @@ fn workers_join_and_leave_under_flow_and_nothing_is_committed_before_it_is_inser
     assert!(looks > 20, "looked {looks} times only");
     scene.assert_committed_is_inserted();
     let total = 4 * u64::try_from(each).unwrap();
-    let distinct: u64 = scene.client().scalar("SELECT uniqExact(_partition, _offset) FROM vision_events").unwrap();
+    let distinct: u64 = scene
+        .client()
+        .scalar("SELECT uniqExact(_partition, _offset) FROM vision_events")
+        .unwrap();
     assert_eq!(distinct, total);
     // Every hand-over was drained, so nothing was read twice either.
     assert_eq!(scene.rows().0, total);
@@ -120,7 +136,10 @@ fn workers_join_and_leave_under_flow_and_nothing_is_committed_before_it_is_inser
 #[test]
 fn a_partition_that_is_added_is_read_from_its_first_record_also_by_a_sink_that_starts_at_the_end() {
     let scene = Scene::new("growth", 1);
-    let sink = scene.sink().set("kafka.startFrom", "Latest").set("batch.lingerMilliseconds", 0);
+    let sink = scene
+        .sink()
+        .set("kafka.startFrom", "Latest")
+        .set("batch.lingerMilliseconds", 0);
     scene.make_table(&sink);
     scene.produce_stats(0, 0, 3);
     let mut worker = scene.worker("worker", &sink);
@@ -131,8 +150,18 @@ fn a_partition_that_is_added_is_read_from_its_first_record_also_by_a_sink_that_s
     scene.wait_committed(&[4, 5]);
     let offsets = "SELECT groupArray((_partition, _offset)) FROM (SELECT _partition, _offset FROM vision_events ORDER BY ALL)";
     let found = || Ok(scene.client().query(offsets)?.trim_end().to_owned());
-    eventually_eq(SOON, "rows", &"[(0,3),(1,0),(1,1),(1,2),(1,3),(1,4)]".to_owned(), found).unwrap();
-    let partitions: Vec<u32> = scene.metadata().iter().map(|metadata| metadata.first_partitions).collect();
+    eventually_eq(
+        SOON,
+        "rows",
+        &"[(0,3),(1,0),(1,1),(1,2),(1,3),(1,4)]".to_owned(),
+        found,
+    )
+    .unwrap();
+    let partitions: Vec<u32> = scene
+        .metadata()
+        .iter()
+        .map(|metadata| metadata.first_partitions)
+        .collect();
     assert_eq!(partitions, [1, 1]);
     assert_eq!(worker.program.term_and_wait(SOON).unwrap(), 0);
 }

@@ -19,19 +19,28 @@ fn sigterm_flushes_what_is_buffered_commits_it_and_exits_with_0() {
     scene.produce_night_shift();
     let mut worker = scene.worker("worker", &sink);
     wait_read(&worker, 6);
-    assert_eq!((scene.rows(), scene.committed()), ((0, 0), vec![Some(0), Some(0)]));
+    assert_eq!(
+        (scene.rows(), scene.committed()),
+        ((0, 0), vec![Some(0), Some(0)])
+    );
     assert_eq!(worker.program.term_and_wait(SOON).unwrap(), 0);
     assert_eq!(scene.rows(), (6, 5));
     assert_eq!(scene.committed(), [Some(3), Some(3)]);
     assert_eq!(scene.proxy.inserts().len(), 1);
     // It has left the group: the next one need not wait for its session to end.
-    assert_eq!(scene.env.kafka().group_members(&scene.group).unwrap(), Vec::<String>::new());
+    assert_eq!(
+        scene.env.kafka().group_members(&scene.group).unwrap(),
+        Vec::<String>::new()
+    );
 }
 
 #[test]
 fn sigterm_while_clickhouse_hangs_ends_within_the_budget_with_3_and_the_next_start_replays() {
     let scene = Scene::new("term_hung", 2);
-    let sink = scene.sink().set("batch.lingerMilliseconds", 600_000).set("shutdown.finalFlushTimeoutSeconds", 3);
+    let sink = scene
+        .sink()
+        .set("batch.lingerMilliseconds", 600_000)
+        .set("shutdown.finalFlushTimeoutSeconds", 3);
     scene.make_table(&sink);
     scene.produce_night_shift();
     let mut worker = scene.worker("hung", &sink);
@@ -39,8 +48,18 @@ fn sigterm_while_clickhouse_hangs_ends_within_the_budget_with_3_and_the_next_sta
     scene.proxy.set(Fault::Hang);
     let asked = Instant::now();
     // The flush (3 s), closing (5 s) and the margin (5 s): then the kubelet would send SIGKILL.
-    assert_eq!(worker.program.term_and_wait(Duration::from_secs(13)).unwrap(), 3);
-    assert!(asked.elapsed() >= Duration::from_secs(3), "the flush had only {:?}", asked.elapsed());
+    assert_eq!(
+        worker
+            .program
+            .term_and_wait(Duration::from_secs(13))
+            .unwrap(),
+        3
+    );
+    assert!(
+        asked.elapsed() >= Duration::from_secs(3),
+        "the flush had only {:?}",
+        asked.elapsed()
+    );
     assert_eq!(scene.committed(), [Some(0), Some(0)]);
     scene.proxy.pass();
     let mut next = scene.worker("next", &sink.set("batch.maxRows", 6));
@@ -52,7 +71,12 @@ fn sigterm_while_clickhouse_hangs_ends_within_the_budget_with_3_and_the_next_sta
 fn wait_draining(worker: &WorkerProcess) {
     let draining = || {
         let answer = worker.get("/readyz")?;
-        ensure!(answer.status == 503 && answer.text().contains("Draining"), "{} {}", answer.status, answer.text());
+        ensure!(
+            answer.status == 503 && answer.text().contains("Draining"),
+            "{} {}",
+            answer.status,
+            answer.text()
+        );
         Ok(())
     };
     eventually(SOON, "the worker drains", draining).unwrap();
@@ -61,7 +85,9 @@ fn wait_draining(worker: &WorkerProcess) {
 #[test]
 fn a_second_sigterm_ends_a_drain_that_hangs_and_nothing_is_lost() {
     let scene = Scene::new("term_twice", 2);
-    let sink = scene.sink_of_sets(&scene.env.brokers, 600).set("shutdown.finalFlushTimeoutSeconds", 600);
+    let sink = scene
+        .sink_of_sets(&scene.env.brokers, 600)
+        .set("shutdown.finalFlushTimeoutSeconds", 600);
     scene.make_table(&sink);
     scene.produce_night_shift();
     let mut worker = scene.worker("hurried", &sink);
@@ -69,7 +95,13 @@ fn a_second_sigterm_ends_a_drain_that_hangs_and_nothing_is_lost() {
     scene.proxy.set(Fault::Hang);
     worker.program.term().unwrap();
     wait_draining(&worker);
-    assert_eq!(worker.program.term_and_wait(Duration::from_secs(15)).unwrap(), 3);
+    assert_eq!(
+        worker
+            .program
+            .term_and_wait(Duration::from_secs(15))
+            .unwrap(),
+        3
+    );
     assert_eq!(scene.committed(), [Some(0), Some(0)]);
     scene.proxy.pass();
     let mut next = scene.worker("next", &sink);
@@ -106,7 +138,13 @@ fn sigterm_while_neither_server_answers_ends_a_starting_worker_with_0() {
     scene.proxy.set(Fault::Hang);
     let mut worker = scene.worker("alone", &sink);
     wait_breath(&worker);
-    assert_eq!(worker.program.term_and_wait(Duration::from_secs(15)).unwrap(), 0);
+    assert_eq!(
+        worker
+            .program
+            .term_and_wait(Duration::from_secs(15))
+            .unwrap(),
+        0
+    );
 }
 
 #[test]
@@ -119,7 +157,11 @@ fn sigterm_at_any_moment_of_the_start_loses_nothing() {
         let mut worker = scene.worker("starting", &sink);
         wait_breath(&worker);
         pause(Duration::from_millis(after_ms));
-        assert_eq!(worker.program.term_and_wait(SOON).unwrap(), 0, "after {after_ms} ms");
+        assert_eq!(
+            worker.program.term_and_wait(SOON).unwrap(),
+            0,
+            "after {after_ms} ms"
+        );
         scene.assert_committed_is_inserted();
     }
     let mut last = scene.worker("last", &sink);

@@ -37,13 +37,22 @@ fn a_worker_that_is_killed_is_started_again_each_time_a_little_later_and_nothing
     scene.produce_night_shift();
     scene.wait_committed(&[3, 3]);
     let (second, after) = kill_and_wait(&local, &first);
-    assert!(after >= Duration::from_secs(1), "started again after {after:?}");
+    assert!(
+        after >= Duration::from_secs(1),
+        "started again after {after:?}"
+    );
     scene.produce_stats(0, 0, 4);
     let (third, later) = kill_and_wait(&local, &second);
-    assert!(later >= Duration::from_secs(2), "started again after {later:?}");
+    assert!(
+        later >= Duration::from_secs(2),
+        "started again after {later:?}"
+    );
     scene.produce_stats(1, 0, 4);
     scene.wait_committed(&[7, 7]);
-    let distinct: u64 = scene.client().scalar("SELECT uniqExact(_partition, _offset) FROM vision_events").unwrap();
+    let distinct: u64 = scene
+        .client()
+        .scalar("SELECT uniqExact(_partition, _offset) FROM vision_events")
+        .unwrap();
     assert_eq!((distinct, scene.rows().1), (14, 13));
     assert_eq!(local.program.term_and_wait(SOON).unwrap(), 0);
     assert!(!third.is_alive());

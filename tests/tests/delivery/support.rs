@@ -54,25 +54,43 @@ impl Scene {
 
     /// The same, through a proxy of Kafka too.
     pub fn sink_through(&self, bootstrap: &str) -> SinkBuilder {
-        SinkBuilder::new("scenario", bootstrap, &self.topic, &self.proxy.url(), self.database.name())
-            .set("kafka.groupId", self.group.as_str())
-            .set("kafka.properties", properties(&[]))
+        SinkBuilder::new(
+            "scenario",
+            bootstrap,
+            &self.topic,
+            &self.proxy.url(),
+            self.database.name(),
+        )
+        .set("kafka.groupId", self.group.as_str())
+        .set("kafka.properties", properties(&[]))
     }
 
     /// A sink that cuts one set of exactly so many rows, as long as no more are there.
     pub fn sink_of_sets(&self, bootstrap: &str, rows: u32) -> SinkBuilder {
-        self.sink_through(bootstrap).set("batch.maxRows", rows).set("batch.lingerMilliseconds", 600_000)
+        self.sink_through(bootstrap)
+            .set("batch.maxRows", rows)
+            .set("batch.lingerMilliseconds", 600_000)
     }
 
     /// Has the operator make the tables; parts are not merged, so that copies stay to be counted.
     pub fn make_table(&self, sink: &SinkBuilder) {
         let code = LocalProcess::once(&self.dir, "make_table", &sink.yaml().unwrap()).unwrap();
-        assert_eq!(code, 0, "the log is {}", self.dir.join("make_table.log").display());
+        assert_eq!(
+            code,
+            0,
+            "the log is {}",
+            self.dir.join("make_table.log").display()
+        );
         self.stop_merges();
     }
 
     pub fn stop_merges(&self) {
-        self.client().query(&format!("SYSTEM STOP MERGES {}.vision_events", self.database.name())).unwrap();
+        self.client()
+            .query(&format!(
+                "SYSTEM STOP MERGES {}.vision_events",
+                self.database.name()
+            ))
+            .unwrap();
     }
 
     pub fn client(&self) -> &ClickHouseClient {
@@ -89,12 +107,19 @@ impl Scene {
 
     /// Produces stat events `from..to` to a partition.
     pub fn produce_stats(&self, partition: i32, from: u64, to: u64) {
-        (from..to).for_each(|index| self.producer.send_json(&self.topic, partition, &stat_event(partition, index)).unwrap());
+        (from..to).for_each(|index| {
+            self.producer
+                .send_json(&self.topic, partition, &stat_event(partition, index))
+                .unwrap()
+        });
         self.producer.flush().unwrap();
     }
 
     pub fn committed(&self) -> Vec<Option<i64>> {
-        self.env.kafka().committed(&self.group, &self.topic).unwrap()
+        self.env
+            .kafka()
+            .committed(&self.group, &self.topic)
+            .unwrap()
     }
 
     pub fn lags(&self) -> Vec<i64> {
@@ -104,7 +129,10 @@ impl Scene {
     /// Waits until the group stands exactly there.
     pub fn wait_committed(&self, offsets: &[i64]) {
         let expected: Vec<Option<i64>> = offsets.iter().copied().map(Some).collect();
-        eventually_eq(SOON, "committed offsets", &expected, || self.env.kafka().committed(&self.group, &self.topic)).unwrap();
+        eventually_eq(SOON, "committed offsets", &expected, || {
+            self.env.kafka().committed(&self.group, &self.topic)
+        })
+        .unwrap();
     }
 
     /// Waits until nobody is in the group: its offsets can be moved then.
@@ -115,8 +143,15 @@ impl Scene {
 
     /// What the group's commits say about each partition.
     pub fn metadata(&self) -> Vec<CommitMetadata> {
-        let offsets = self.env.kafka().group_offsets(&self.group, &self.topic).unwrap();
-        offsets.iter().map(|offset| CommitMetadata::parse(offset.metadata.as_bytes()).unwrap()).collect()
+        let offsets = self
+            .env
+            .kafka()
+            .group_offsets(&self.group, &self.topic)
+            .unwrap();
+        offsets
+            .iter()
+            .map(|offset| CommitMetadata::parse(offset.metadata.as_bytes()).unwrap())
+            .collect()
     }
 
     /// `count()` and `count() … FINAL`.
@@ -156,7 +191,10 @@ impl Scene {
                 "SELECT uniqExact(_offset) FROM vision_events WHERE _partition = {partition} AND _offset < {committed}"
             );
             let inserted: i64 = self.client().scalar(&select).unwrap();
-            assert_eq!(inserted, committed, "records of partition {partition} before its committed offset");
+            assert_eq!(
+                inserted, committed,
+                "records of partition {partition} before its committed offset"
+            );
         }
     }
 }
@@ -168,7 +206,9 @@ pub fn properties(others: &[(&str, &str)]) -> Value {
         "heartbeat.interval.ms": "500",
         "topic.metadata.refresh.interval.ms": "1000",
     });
-    others.iter().for_each(|(name, value)| all[*name] = json!(value));
+    others
+        .iter()
+        .for_each(|(name, value)| all[*name] = json!(value));
     all
 }
 
@@ -180,7 +220,13 @@ pub fn worker_config(sink: &SinkBuilder) -> WorkerConfig {
         Manifest::Secret(_) => None,
     };
     let sink = manifests.into_iter().find_map(is_sink).unwrap();
-    resolve(&sink, &ResolveInputs { uid: "scenario".to_owned(), ..ResolveInputs::default() })
+    resolve(
+        &sink,
+        &ResolveInputs {
+            uid: "scenario".to_owned(),
+            ..ResolveInputs::default()
+        },
+    )
 }
 
 /// Records that a worker has read so far.
@@ -190,7 +236,9 @@ pub fn records_read(worker: &WorkerProcess) -> Result<u64> {
 
 /// A metric of the worker's own, whole and over all labels.
 pub fn metric(worker: &WorkerProcess, name: &str) -> Result<u64> {
-    let sum = worker.metrics()?.sum(&format!("clickhouse_sink_worker_{name}"), &[]);
+    let sum = worker
+        .metrics()?
+        .sum(&format!("clickhouse_sink_worker_{name}"), &[]);
     // Counts are far below the limit of whole numbers in a float.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     Ok(sum.unwrap_or(0.0) as u64)

@@ -85,7 +85,13 @@ fn a_hang_never_answers_and_the_server_gets_nothing() {
     let (server, proxy) = start();
     proxy.set_on(Fault::Hang, On::Inserts);
     let error = post(&proxy, INSERT, b"rows").unwrap_err();
-    assert!(matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut), "{error}");
+    assert!(
+        matches!(
+            error.kind(),
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+        ),
+        "{error}"
+    );
     assert_eq!(server.served.load(Ordering::SeqCst), 0);
     assert_eq!(post(&proxy, "/?query=SELECT+1", b"").unwrap().status, 200);
 }
@@ -134,9 +140,19 @@ fn a_canned_reply_is_given_with_or_without_the_server() {
     let (server, proxy) = start();
     proxy.set(Fault::Replace(Canned::exception_in_header(241)));
     let reply = post(&proxy, INSERT, b"rows").unwrap();
-    assert_eq!((reply.status, reply.header("x-clickhouse-exception-code")), (200, Some("241")));
+    assert_eq!(
+        (reply.status, reply.header("x-clickhouse-exception-code")),
+        (200, Some("241"))
+    );
     assert_eq!(server.served.load(Ordering::SeqCst), 0);
-    proxy.set(Fault::ReplaceReply(Canned::exception_in_body(241, "memory")));
-    assert!(post(&proxy, INSERT, b"rows").unwrap().text().starts_with("Code: 241. DB::Exception: memory"));
+    proxy.set(Fault::ReplaceReply(Canned::exception_in_body(
+        241, "memory",
+    )));
+    assert!(
+        post(&proxy, INSERT, b"rows")
+            .unwrap()
+            .text()
+            .starts_with("Code: 241. DB::Exception: memory")
+    );
     assert_eq!(server.served.load(Ordering::SeqCst), 1);
 }

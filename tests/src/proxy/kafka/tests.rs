@@ -32,7 +32,11 @@ fn answer_all(mut stream: &TcpStream) {
 }
 
 fn start_proxy(dir: &Path) -> (KafkaProxy, TcpStream) {
-    let advertised = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let advertised = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
     let port = FaultPort {
         broker: start_server(),
         advertised,
@@ -41,7 +45,9 @@ fn start_proxy(dir: &Path) -> (KafkaProxy, TcpStream) {
     fs::write(&list, serde_json::to_vec(&[port]).unwrap()).unwrap();
     let proxy = KafkaProxy::start(&list).unwrap();
     let client = TcpStream::connect(proxy.bootstrap()).unwrap();
-    client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    client
+        .set_read_timeout(Some(Duration::from_secs(5)))
+        .unwrap();
     (proxy, client)
 }
 
@@ -52,7 +58,11 @@ fn read_id(client: &mut TcpStream) -> Option<i32> {
 fn wait_for_held(proxy: &KafkaProxy, key: ApiKey, count: usize) {
     let give_up = Instant::now() + Duration::from_secs(5);
     while proxy.held(key) != count {
-        assert!(Instant::now() < give_up, "held {} instead of {count}", proxy.held(key));
+        assert!(
+            Instant::now() < give_up,
+            "held {} instead of {count}",
+            proxy.held(key)
+        );
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -62,13 +72,21 @@ fn held_commits_wait_while_heartbeats_pass_them() {
     let dir = tempfile::tempdir().unwrap();
     let (proxy, mut client) = start_proxy(dir.path());
     proxy.set(KafkaFault::HoldRequests(ApiKey::OFFSET_COMMIT));
-    client.write_all(&request(ApiKey::OFFSET_COMMIT, 1)).unwrap();
+    client
+        .write_all(&request(ApiKey::OFFSET_COMMIT, 1))
+        .unwrap();
     client.write_all(&request(ApiKey::HEARTBEAT, 2)).unwrap();
     assert_eq!(read_id(&mut client), Some(2));
     assert_eq!(proxy.held(ApiKey::OFFSET_COMMIT), 1);
     proxy.pass();
     assert_eq!(read_id(&mut client), Some(1));
-    assert_eq!((proxy.held(ApiKey::OFFSET_COMMIT), proxy.requests(ApiKey::OFFSET_COMMIT)), (0, 1));
+    assert_eq!(
+        (
+            proxy.held(ApiKey::OFFSET_COMMIT),
+            proxy.requests(ApiKey::OFFSET_COMMIT)
+        ),
+        (0, 1)
+    );
 }
 
 #[test]
@@ -76,7 +94,9 @@ fn held_replies_come_when_the_fault_is_over() {
     let dir = tempfile::tempdir().unwrap();
     let (proxy, mut client) = start_proxy(dir.path());
     proxy.set(KafkaFault::HoldReplies(ApiKey::OFFSET_COMMIT));
-    client.write_all(&request(ApiKey::OFFSET_COMMIT, 7)).unwrap();
+    client
+        .write_all(&request(ApiKey::OFFSET_COMMIT, 7))
+        .unwrap();
     wait_for_held(&proxy, ApiKey::OFFSET_COMMIT, 1);
     proxy.pass();
     assert_eq!(read_id(&mut client), Some(7));
@@ -92,7 +112,10 @@ fn a_hang_keeps_everything_and_its_order() {
     }
     wait_for_held(&proxy, ApiKey::FETCH, 3);
     proxy.pass();
-    assert_eq!([(); 3].map(|()| read_id(&mut client)), [Some(1), Some(2), Some(3)]);
+    assert_eq!(
+        [(); 3].map(|()| read_id(&mut client)),
+        [Some(1), Some(2), Some(3)]
+    );
 }
 
 #[test]
@@ -115,10 +138,15 @@ fn a_cut_closes_open_connections_and_new_ones_until_it_is_over() {
 fn a_listener_is_lent_to_one_proxy_at_a_time() {
     let dir = tempfile::tempdir().unwrap();
     let list = dir.path().join("ports.json");
-    let port = FaultPort { broker: 1, advertised: 2 };
+    let port = FaultPort {
+        broker: 1,
+        advertised: 2,
+    };
     fs::write(&list, serde_json::to_vec(&[port]).unwrap()).unwrap();
     let (_, lease) = lease_port(&list, Duration::ZERO).unwrap();
-    let error = lease_port(&list, Duration::from_millis(60)).unwrap_err().to_string();
+    let error = lease_port(&list, Duration::from_millis(60))
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("in use"), "{error}");
     drop(lease);
     lease_port(&list, Duration::ZERO).unwrap();
