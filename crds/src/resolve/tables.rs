@@ -133,12 +133,20 @@ pub fn rejected_table(sink: &ClickHouseSink) -> TableDefinition {
 /// Name, type and comment of the rejected table's columns; workers write all but the last by exactly these names and types.
 const REJECTED_COLUMNS: [(&str, &str, &str); 19] = [
     ("topic", "LowCardinality(String)", "Kafka topic"),
-    ("topic_id", "LowCardinality(String)", "id of the Kafka topic"),
+    (
+        "topic_id",
+        "LowCardinality(String)",
+        "id of the Kafka topic",
+    ),
     ("partition", "UInt32", "Kafka partition"),
     ("offset", "UInt64", "Kafka offset, of a gap the first"),
     ("epoch", "LowCardinality(String)", "epoch of the position"),
     ("kind", "LowCardinality(String)", "record or gap"),
-    ("end_offset", "UInt64", "offset behind the record or the gap"),
+    (
+        "end_offset",
+        "UInt64",
+        "offset behind the record or the gap",
+    ),
     ("cause", "LowCardinality(String)", "why a gap is there"),
     ("lost", "LowCardinality(String)", "of a gap: lost or maybe"),
     ("key", "Nullable(String)", "key of the record, as bytes"),
@@ -148,7 +156,11 @@ const REJECTED_COLUMNS: [(&str, &str, &str); 19] = [
         "Array(Tuple(String, String))",
         "headers of the record, values as bytes",
     ),
-    ("timestamp", "DateTime64(3, 'UTC')", "Kafka timestamp of the record"),
+    (
+        "timestamp",
+        "DateTime64(3, 'UTC')",
+        "Kafka timestamp of the record",
+    ),
     (
         "column",
         "LowCardinality(String)",
