@@ -56,7 +56,7 @@ pub struct TableSpec {
     pub partition_by: Option<String>,
     /// Sorting key, names of columns; with `replacingMergeTree` rows with the same key become one; it cannot be changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 32), inner(length(min = 1, max = 128)))]
+    #[schemars(length(max = 16), inner(length(min = 1, max = 128)))]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub order_by: Vec<String>,
     /// When rows expire, for example `ts + INTERVAL 400 DAY`.

@@ -401,6 +401,39 @@ fn no_field_is_nullable_so_that_a_null_is_an_absent_field() {
 }
 
 #[test]
+fn every_rule_is_cheap_enough_for_the_api_server() {
+    use kube::core::cel::{compile_schema, estimate_rule_cost};
+    // What the API server allows one rule to cost by its estimate; the crate warns at a tenth of it.
+    let limit = 10_000_000;
+    let mut expensive = Vec::new();
+    walk(resource_schema(), "", &mut |path, schema| {
+        let compiled = compile_schema(schema);
+        assert!(
+            !compiled.has_errors(),
+            "{path}: {:?}",
+            compiled.compilation_errors()
+        );
+        for rule in schema["x-kubernetes-validations"]
+            .as_array()
+            .into_iter()
+            .flatten()
+        {
+            for warning in estimate_rule_cost(rule["rule"].as_str().unwrap(), &compiled) {
+                let cost = warning
+                    .message
+                    .split(' ')
+                    .nth(2)
+                    .and_then(|word| word.parse::<u64>().ok());
+                if cost.is_none_or(|cost| cost > limit / 2) {
+                    expensive.push(format!("{path}: {}", warning.message));
+                }
+            }
+        }
+    });
+    assert_eq!(expensive, Vec::<String>::new());
+}
+
+#[test]
 fn the_leaves_of_the_schema_are_listed() {
     insta::assert_snapshot!(schema_leaves().join("\n"));
 }

@@ -89,7 +89,7 @@ fn another_engine_or_version_column_stops_writes() {
         ["!engine"]
     );
     let other = subjects(|table| {
-        table.engine_full = table.engine_full.replace("Tree(version)", "Tree(other)")
+        table.engine_full = table.engine_full.replace("Tree(version)", "Tree(other)");
     });
     assert_eq!(other, ["!engine"]);
     let none =

@@ -59,7 +59,7 @@ pub(super) fn check_expression(expression: &str, path: &str) -> Option<Violation
 fn check_choices(column: &ColumnSpec, data_type: &DataType, path: &str) -> Vec<Violation> {
     let mut violations = Vec::new();
     let mut refuse = |field: &str, message: &str| {
-        violations.push(Violation::new(&format!("{path}.{field}"), message))
+        violations.push(Violation::new(&format!("{path}.{field}"), message));
     };
     if column.on_missing == Some(OnMissing::Null) && !data_type.is_nullable() {
         refuse("onMissing", &needs_nullable(column));

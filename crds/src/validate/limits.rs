@@ -29,10 +29,8 @@ fn check_sizes(spec: &ClickHouseSinkSpec) -> Vec<Violation> {
     let mut size = |path: &str, text: &str, min: u64, max: u64| match parse_bytes(text) {
         Ok(bytes) if (min..=max).contains(&bytes) => Some(bytes),
         Ok(_) => {
-            let message = format!(
-                "expected {} to {} bytes, found `{text}`; choose a size between",
-                min, max
-            );
+            let message =
+                format!("expected {min} to {max} bytes, found `{text}`; choose a size between");
             violations.push(Violation::new(path, &message));
             None
         }

@@ -1,6 +1,6 @@
 //! What CEL cannot see: each check with an accepted and a refused twin.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::needless_pass_by_value)]
 
 use serde_json::{Value, json};
 
