@@ -134,18 +134,6 @@ impl Column {
         }
     }
 
-    /// Bytes of the values held, about what they take in the block.
-    pub(crate) fn bytes(&self) -> usize {
-        match self {
-            Self::Fixed(column) => column.data.len(),
-            Self::Text(column) => column.data.len(),
-            Self::Dictionary(column) => column.bytes(),
-            Self::Nullable(column) => column.nulls.data.len() + column.inner.bytes(),
-            Self::Array(column) => column.offsets.data.len() + column.inner.bytes(),
-            Self::Tuple(elements) => elements.iter().map(Self::bytes).sum(),
-        }
-    }
-
     /// Bytes of memory reserved, free space included.
     pub(crate) fn allocated_bytes(&self) -> usize {
         match self {
@@ -195,7 +183,7 @@ impl Column {
         }
     }
 
-    /// Bytes appended since the last mark.
+    /// Bytes appended since the last mark, or since the column was made.
     #[inline]
     pub(crate) fn growth(&self) -> usize {
         match self {

@@ -130,7 +130,7 @@ impl Block {
         let end = rows.end.min(self.rows);
         let rows = rows.start.min(end)..end;
         let columns: Vec<Column> = self.columns.iter().map(|column| column.slice(rows.clone())).collect();
-        let bytes = columns.iter().map(Column::bytes).sum();
+        let bytes = columns.iter().map(Column::growth).sum();
         Self { schema: self.schema.clone(), columns, rows: rows.len(), bytes }
     }
 

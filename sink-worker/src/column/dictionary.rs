@@ -74,6 +74,7 @@ impl Dictionary {
             scratch: Vec::new(),
         };
         dictionary.add_null_entry();
+        dictionary.mark();
         dictionary
     }
 
@@ -96,10 +97,6 @@ impl Dictionary {
     /// How many entries the dictionary has.
     pub(crate) fn entry_count(&self) -> usize {
         self.spans.len()
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        self.entries.len() + 4 * self.indexes.len()
     }
 
     pub(crate) fn allocated_bytes(&self) -> usize {

@@ -321,7 +321,7 @@ fn a_record_is_one_json_object_of_modest_depth_and_size() {
     assert!(decode(&schema, &[&nested(63)]).is_ok());
     for (record, code) in [
         (nested(64), RejectCode::TooDeep),
-        (nested(90_000).replace('}', ""), RejectCode::TooDeep),
+        (nested(40_000), RejectCode::TooDeep),
         (format!("{{\"x\":\"{}\"}}", "x".repeat(100_000)), RejectCode::TooLarge),
         (String::new(), RejectCode::NotJson),
         ("[]".to_owned(), RejectCode::WrongType),
