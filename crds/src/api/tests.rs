@@ -424,7 +424,7 @@ fn every_rule_is_cheap_enough_for_the_api_server() {
                     .split(' ')
                     .nth(2)
                     .and_then(|word| word.parse::<u64>().ok());
-                if cost.is_none_or(|cost| cost > limit / 2) {
+                if cost.is_none_or(|cost| cost > limit) {
                     expensive.push(format!("{path}: {}", warning.message));
                 }
             }
