@@ -17,7 +17,11 @@ use tokio::signal::unix::{SignalKind, signal};
 async fn main() {
     let behaviour = std::env::var("FAKE_WORKER").unwrap_or_default();
     let args: Vec<_> = std::env::args().collect();
-    let value = |name: &str| args.iter().position(|arg| arg == name).map(|at| args[at + 1].clone());
+    let value = |name: &str| {
+        args.iter()
+            .position(|arg| arg == name)
+            .map(|at| args[at + 1].clone())
+    };
     std::fs::read_to_string(value("--config").unwrap()).unwrap();
     assert!(args.iter().any(|arg| arg == "--exit-with-parent"));
     if behaviour == "crash" {
@@ -60,6 +64,9 @@ async fn answer(mut stream: TcpStream) {
         r#"{"sessions":[{"topic":"t","partition":0,"state":"Running","lag":4}],"holds":[],"rows_inserted":11,"rejected":0}"#
             .to_owned()
     };
-    let reply = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    let reply = format!(
+        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
     let _ = stream.write_all(reply.as_bytes()).await;
 }

@@ -17,7 +17,11 @@ pub const EXIT_HELD: u8 = 5;
 
 /// Moves the records of Kafka topics into ClickHouse tables, as `ClickHouseSink` resources declare it.
 #[derive(Debug, Parser)]
-#[command(name = "clickhouse-sink-operator", version, arg_required_else_help = true)]
+#[command(
+    name = "clickhouse-sink-operator",
+    version,
+    arg_required_else_help = true
+)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]

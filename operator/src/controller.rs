@@ -38,7 +38,11 @@ impl Reconciled {
     /// Milliseconds until the next look: what failed is tried again sooner.
     #[must_use]
     pub fn requeue_ms(&self) -> u64 {
-        if self.applied.failed.is_some() { self.plan.requeue_ms.min(FAILED_MS) } else { self.plan.requeue_ms }
+        if self.applied.failed.is_some() {
+            self.plan.requeue_ms.min(FAILED_MS)
+        } else {
+            self.plan.requeue_ms
+        }
     }
 }
 
@@ -50,7 +54,10 @@ pub async fn preview<W: Warehouse, F: Fleet>(
 ) -> (Observation, Validation, Plan) {
     let observation = observe(warehouse, fleet, declaration).await;
     let validation = validate(declaration, &observation);
-    let credentials_dir = declaration.account.as_ref().map(|account| fleet.locate_credentials(account));
+    let credentials_dir = declaration
+        .account
+        .as_ref()
+        .map(|account| fleet.locate_credentials(account));
     let plan = build_plan(declaration, &observation, &validation, credentials_dir);
     (observation, validation, plan)
 }
@@ -63,5 +70,15 @@ pub async fn reconcile<W: Warehouse, F: Fleet>(
 ) -> Reconciled {
     let (observation, validation, plan) = preview(warehouse, fleet, declaration).await;
     let applied = apply(warehouse, fleet, declaration.account.as_ref(), &plan).await;
-    Reconciled { observation, validation, plan, applied }
+    Reconciled {
+        observation,
+        validation,
+        plan,
+        applied,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    mod steps;
 }

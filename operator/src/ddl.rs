@@ -64,13 +64,20 @@ pub fn plan_ddl(
     if mode != DdlMode::Auto {
         return Vec::new();
     }
-    let missing: Vec<_> =
-        tables.iter().filter(|(_, found)| found.is_none()).map(|(expected, _)| *expected).collect();
+    let missing: Vec<_> = tables
+        .iter()
+        .filter(|(_, found)| found.is_none())
+        .map(|(expected, _)| *expected)
+        .collect();
     let database = missing
         .first()
         .filter(|_| !has_database)
-        .map(|table| DdlStep::CreateDatabase { database: table.database.clone() });
-    let tables = missing.iter().map(|table| DdlStep::CreateTable { definition: Box::new((*table).clone()) });
+        .map(|table| DdlStep::CreateDatabase {
+            database: table.database.clone(),
+        });
+    let tables = missing.iter().map(|table| DdlStep::CreateTable {
+        definition: Box::new((*table).clone()),
+    });
     database.into_iter().chain(tables).collect()
 }
 
@@ -98,7 +105,7 @@ fn render_clauses(table: &TableDefinition) -> Vec<String> {
             .as_ref()
             .map(|key| format!("PARTITION BY {key}")),
     );
-    clauses.push(format!("ORDER BY {}", render_order_by(&table.order_by)));
+    clauses.push(format!("ORDER BY {}", render_order_by(table)));
     clauses.extend(table.ttl.as_ref().map(|ttl| format!("TTL {ttl}")));
     if !table.settings.is_empty() {
         clauses.push(render_settings(table));
@@ -106,11 +113,21 @@ fn render_clauses(table: &TableDefinition) -> Vec<String> {
     clauses
 }
 
-fn render_order_by(parts: &[String]) -> String {
-    match parts {
-        [] => "tuple()".to_owned(),
-        parts => format!("({})", parts.join(", ")),
+/// A part that is a column's name is quoted: bare, `true` or `index` would read as something else.
+fn render_order_by(table: &TableDefinition) -> String {
+    if table.order_by.is_empty() {
+        return "tuple()".to_owned();
     }
+    let is_column = |part: &String| table.columns.iter().any(|column| column.name == *part);
+    let parts = table.order_by.iter();
+    let parts = parts.map(|part| {
+        if is_column(part) {
+            render_identifier(part)
+        } else {
+            part.clone()
+        }
+    });
+    format!("({})", parts.collect::<Vec<_>>().join(", "))
 }
 
 fn render_settings(table: &TableDefinition) -> String {
@@ -165,7 +182,12 @@ mod tests {
 
     use super::*;
 
-    fn column(name: &str, data_type: &str, default: Option<&str>, comment: Option<&str>) -> ColumnDefinition {
+    fn column(
+        name: &str,
+        data_type: &str,
+        default: Option<&str>,
+        comment: Option<&str>,
+    ) -> ColumnDefinition {
         ColumnDefinition {
             name: name.to_owned(),
             data_type: data_type.to_owned(),
@@ -178,19 +200,34 @@ mod tests {
         TableDefinition {
             database: "ops".to_owned(),
             name: "vision_events".to_owned(),
-            engine: Engine::ReplacingMergeTree { version_column: "version".to_owned() },
+            engine: Engine::ReplacingMergeTree {
+                version_column: "version".to_owned(),
+            },
             columns: vec![
                 column("event_id", "String", None, None),
                 column("ts", "DateTime64(3, 'UTC')", None, None),
                 column("version", "UInt32", None, None),
-                column("status", "LowCardinality(String)", Some("'raised'"), Some("raised or acknowledged")),
-                column("_offset", "UInt64", None, Some("Kafka offset of the record")),
+                column(
+                    "status",
+                    "LowCardinality(String)",
+                    Some("'raised'"),
+                    Some("raised or acknowledged"),
+                ),
+                column(
+                    "_offset",
+                    "UInt64",
+                    None,
+                    Some("Kafka offset of the record"),
+                ),
             ],
             order_by: vec!["ts".to_owned(), "event_id".to_owned()],
             partition_by: Some("toYYYYMM(ts)".to_owned()),
             ttl: Some("ts + toIntervalDay(400)".to_owned()),
             settings: BTreeMap::from([
-                ("non_replicated_deduplication_window".to_owned(), "100000".to_owned()),
+                (
+                    "non_replicated_deduplication_window".to_owned(),
+                    "100000".to_owned(),
+                ),
                 ("storage_policy".to_owned(), "it's hot".to_owned()),
             ]),
         }
@@ -235,14 +272,27 @@ mod tests {
     fn auto_makes_only_what_is_missing_and_the_database_first() {
         let (table, rejected, found) = (events(), hostile(), found());
         let steps = |has_database, one, other| {
-            plan_ddl(DdlMode::Auto, has_database, &[(&table, one), (&rejected, other)])
-                .iter()
-                .map(DdlStep::describe)
-                .collect::<Vec<_>>()
+            plan_ddl(
+                DdlMode::Auto,
+                has_database,
+                &[(&table, one), (&rejected, other)],
+            )
+            .iter()
+            .map(DdlStep::describe)
+            .collect::<Vec<_>>()
         };
-        assert_eq!(steps(false, None, None)[..2], ["create database ops", "create table ops.vision_events"]);
-        assert_eq!(steps(true, None, Some(&found)), ["create table ops.vision_events"]);
-        assert_eq!(steps(true, Some(&found), Some(&found)), Vec::<String>::new());
+        assert_eq!(
+            steps(false, None, None)[..2],
+            ["create database ops", "create table ops.vision_events"]
+        );
+        assert_eq!(
+            steps(true, None, Some(&found)),
+            ["create table ops.vision_events"]
+        );
+        assert_eq!(
+            steps(true, Some(&found), Some(&found)),
+            Vec::<String>::new()
+        );
     }
 
     #[test]

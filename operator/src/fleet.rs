@@ -32,7 +32,11 @@ impl FleetSpec {
     pub fn new(replicas: u32, config: WorkerConfig) -> Self {
         let json = serde_json::to_vec(&config)
             .expect("a configuration is plain data, and its paths are UTF-8 since the state folder's path is");
-        Self { replicas, revision: render_revision(&json), config: Box::new(config) }
+        Self {
+            replicas,
+            revision: render_revision(&json),
+            config: Box::new(config),
+        }
     }
 }
 

@@ -12,12 +12,12 @@ pub mod state_folder;
 use std::path::{Path, PathBuf};
 
 use crate::cli::{EXIT_HELD, EXIT_INVALID, EXIT_WAREHOUSE, Files, LocalArgs, Output, PlanArgs};
+use crate::controller::apply::apply;
 use crate::controller::declaration::Declaration;
 use crate::controller::plan::{FleetStep, Plan};
+use crate::controller::preview;
 use crate::controller::status::Outcome;
 use crate::controller::validate::Validation;
-use crate::controller::apply::apply;
-use crate::controller::preview;
 use crate::fleet::dry::DryFleet;
 use crate::local::input::{InputError, read_declarations};
 use crate::local::runner::Runner;
@@ -51,7 +51,11 @@ impl LocalError {
 }
 
 fn render_errors(errors: &[InputError]) -> String {
-    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    errors
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// Runs `local` to its end; the exit code.
@@ -65,7 +69,9 @@ pub async fn run_local(args: &LocalArgs, screen: Screen) -> Result<u8, LocalErro
         return Ok(run_once(&declarations).await);
     }
     let worker_bin = find_worker_bin(args.worker_bin.as_deref())?;
-    Ok(Runner::new(args, folder, worker_bin, screen).run(declarations).await)
+    Ok(Runner::new(args, folder, worker_bin, screen)
+        .run(declarations)
+        .await)
 }
 
 /// Shows what would be done; the exit code.
@@ -90,7 +96,10 @@ pub async fn run_plan(args: &PlanArgs) -> Result<u8, LocalError> {
 /// The warehouse of a declaration.
 #[must_use]
 pub fn build_warehouse(declaration: &Declaration) -> ClickHouse {
-    ClickHouse::new(&declaration.sink.spec.clickhouse.url, declaration.account.as_ref())
+    ClickHouse::new(
+        &declaration.sink.spec.clickhouse.url,
+        declaration.account.as_ref(),
+    )
 }
 
 async fn run_once(declarations: &[Declaration]) -> u8 {
@@ -98,16 +107,31 @@ async fn run_once(declarations: &[Declaration]) -> u8 {
     for declaration in declarations {
         let warehouse = build_warehouse(declaration);
         let (_, validation, plan) = preview(&warehouse, &DryFleet, declaration).await;
-        let plan = Plan { fleet: FleetStep::Keep, ..plan };
+        let plan = Plan {
+            fleet: FleetStep::Keep,
+            ..plan
+        };
         let applied = apply(&warehouse, &DryFleet, None, &plan).await;
-        code = code.max(decide_exit_code(&validation, &plan, applied.failed.is_some()));
-        let outcome = Outcome { validation: Some(validation), plan: Some(plan), applied, refused: None };
+        code = code.max(decide_exit_code(
+            &validation,
+            &plan,
+            applied.failed.is_some(),
+        ));
+        let outcome = Outcome {
+            validation: Some(validation),
+            plan: Some(plan),
+            applied,
+            refused: None,
+        };
         print_once(declaration, &outcome);
     }
     code
 }
 
-#[allow(clippy::print_stdout, reason = "--once prints its result for people and scripts")]
+#[allow(
+    clippy::print_stdout,
+    reason = "--once prints its result for people and scripts"
+)]
 fn print_once(declaration: &Declaration, outcome: &Outcome) {
     let name = declaration.qualified_name();
     for step in &outcome.applied.done {
@@ -119,7 +143,10 @@ fn print_once(declaration: &Declaration, outcome: &Outcome) {
     }
 }
 
-#[allow(clippy::print_stderr, reason = "a script reads why a command failed from standard error")]
+#[allow(
+    clippy::print_stderr,
+    reason = "a script reads why a command failed from standard error"
+)]
 fn print_problem(text: &str) {
     eprintln!("{text}");
 }
@@ -130,12 +157,19 @@ fn print_plans(plans: &[(&Declaration, Validation, Plan)], output: Output) {
         let name = declaration.qualified_name();
         match (output, validation) {
             (Output::Text, Validation::Valid(_)) => println!("# {name}\n{}", plan.render()),
-            (Output::Text, Validation::Unknown(why)) => print_problem(&format!("{name}: {}: {}", why.reason, why.message)),
+            (Output::Text, Validation::Unknown(why)) => {
+                print_problem(&format!("{name}: {}: {}", why.reason, why.message))
+            }
             (Output::Text, Validation::Invalid(violations)) => {
-                violations.iter().for_each(|violation| print_problem(&format!("{name}: {violation}")));
+                violations
+                    .iter()
+                    .for_each(|violation| print_problem(&format!("{name}: {violation}")));
             }
             (Output::Json, _) => {
-                println!("{}", serde_json::json!({ "sink": name, "validation": validation, "plan": plan }));
+                println!(
+                    "{}",
+                    serde_json::json!({ "sink": name, "validation": validation, "plan": plan })
+                );
             }
         }
     }
@@ -158,7 +192,11 @@ fn open_state_folder(files: &Files) -> Result<StateFolder, StateFolderError> {
 fn locate_state_folder(files: &Files) -> PathBuf {
     files.state_dir.clone().unwrap_or_else(|| {
         let first = files.files.first().map_or(Path::new("."), PathBuf::as_path);
-        let folder = if first.is_dir() { first } else { first.parent().unwrap_or(Path::new("")) };
+        let folder = if first.is_dir() {
+            first
+        } else {
+            first.parent().unwrap_or(Path::new(""))
+        };
         folder.join(".clickhouse-sink")
     })
 }
@@ -171,5 +209,9 @@ fn find_worker_bin(given: Option<&Path>) -> Result<PathBuf, LocalError> {
             .map_err(LocalError::OwnPath)?
             .with_file_name("clickhouse-sink-worker"),
     };
-    if path.is_file() { Ok(path) } else { Err(LocalError::NoWorker(path)) }
+    if path.is_file() {
+        Ok(path)
+    } else {
+        Err(LocalError::NoWorker(path))
+    }
 }

@@ -26,10 +26,16 @@ fn main() -> ExitCode {
         Command::Local(args) => runtime.block_on(run_local(args, screen)),
         Command::Plan(args) => runtime.block_on(run_plan(args)),
     };
-    result.map_or_else(|error| fail(error.exit_code(), &error.to_string()), ExitCode::from)
+    result.map_or_else(
+        |error| fail(error.exit_code(), &error.to_string()),
+        ExitCode::from,
+    )
 }
 
-#[allow(clippy::print_stderr, reason = "a script reads why the program did not start from standard error")]
+#[allow(
+    clippy::print_stderr,
+    reason = "a script reads why the program did not start from standard error"
+)]
 fn fail(code: u8, message: &str) -> ExitCode {
     eprintln!("{message}");
     ExitCode::from(code)
@@ -37,7 +43,10 @@ fn fail(code: u8, message: &str) -> ExitCode {
 
 fn start_logs(format: LogFormat, screen: Screen) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(screen).with_target(false);
+    let logs = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(screen)
+        .with_target(false);
     match format {
         LogFormat::Text => logs.with_ansi(false).init(),
         LogFormat::Json => logs.json().init(),

@@ -10,12 +10,22 @@ fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
         .output()
         .unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
+    (
+        output.status.code(),
+        text(output.stdout),
+        text(output.stderr),
+    )
 }
 
 fn run_file(file: &str) -> String {
     let state = tempfile::tempdir().unwrap();
-    let (code, stdout, stderr) = run(&["local", "-f", file, "--state-dir", state.path().to_str().unwrap()]);
+    let (code, stdout, stderr) = run(&[
+        "local",
+        "-f",
+        file,
+        "--state-dir",
+        state.path().to_str().unwrap(),
+    ]);
     assert_eq!((code, stdout.as_str()), (Some(2), ""), "{stderr}");
     stderr
 }
@@ -36,6 +46,11 @@ fn wrong_usage_ends_with_two() {
 #[test]
 fn everything_that_is_wrong_in_a_file_is_told_at_once_with_its_place() {
     insta::assert_snapshot!(run_file("wrong.yaml"));
+}
+
+#[test]
+fn values_that_break_a_rule_are_told_at_once_with_their_place() {
+    insta::assert_snapshot!(run_file("wrong-values.yaml"));
 }
 
 #[test]

@@ -53,7 +53,11 @@ struct Run {
 impl Run {
     fn new() -> Self {
         let database = format!("local_{}", Uuid::new_v4().simple());
-        Self { folder: tempfile::tempdir().unwrap(), database, child: None }
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            database,
+            child: None,
+        }
     }
 
     fn file(&self) -> PathBuf {
@@ -68,7 +72,11 @@ impl Run {
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_clickhouse-sink-operator"));
-        command.arg(arguments[0]).arg("-f").arg(self.file()).args(&arguments[1..]);
+        command
+            .arg(arguments[0])
+            .arg("-f")
+            .arg(self.file())
+            .args(&arguments[1..]);
         command.stdin(Stdio::null());
         command
     }
@@ -106,7 +114,10 @@ impl Run {
         let start = Instant::now();
         while !is_there() {
             let (stdout, stderr) = (self.stdout(), self.stderr());
-            assert!(start.elapsed() < DEADLINE, "waited in vain for {what}\n{stdout}\n{stderr}");
+            assert!(
+                start.elapsed() < DEADLINE,
+                "waited in vain for {what}\n{stdout}\n{stderr}"
+            );
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -131,7 +142,12 @@ impl Run {
                 self.child = None;
                 return status.code().unwrap();
             }
-            assert!(start.elapsed() < DEADLINE, "it does not end\n{}\n{}", self.stdout(), self.stderr());
+            assert!(
+                start.elapsed() < DEADLINE,
+                "it does not end\n{}\n{}",
+                self.stdout(),
+                self.stderr()
+            );
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -141,7 +157,9 @@ impl Run {
         let log = self.stderr();
         log.match_indices("pid=")
             .map(|(at, found)| {
-                let digits = log[at + found.len()..].split(|c: char| !c.is_ascii_digit()).next();
+                let digits = log[at + found.len()..]
+                    .split(|c: char| !c.is_ascii_digit())
+                    .next();
                 pid(digits.unwrap().parse().unwrap())
             })
             .collect()
@@ -167,26 +185,39 @@ fn pid(id: u32) -> Pid {
 /// Examples are built beside the tests.
 fn fake_worker() -> PathBuf {
     let own = std::env::current_exe().unwrap();
-    own.parent().and_then(Path::parent).unwrap().join("examples/fake_worker")
+    own.parent()
+        .and_then(Path::parent)
+        .unwrap()
+        .join("examples/fake_worker")
 }
 
 fn run_statement(sql: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    runtime.block_on(ClickHouse::new(&url(), None).apply_statement(sql)).unwrap();
+    runtime
+        .block_on(ClickHouse::new(&url(), None).apply_statement(sql))
+        .unwrap();
 }
 
 #[test]
 fn a_missing_table_is_made_workers_run_and_a_stop_is_clean() {
     let mut run = Run::new();
     let text = sink(&run.database, "events", "  replicas: 2");
-    run.write(&text.replace("name: events\n", "name: events\n    recheckPeriodSeconds: 1\n"));
+    run.write(&text.replace(
+        "name: events\n",
+        "name: events\n    recheckPeriodSeconds: 1\n",
+    ));
     run.start("");
     run.wait_for_line("workers 2/2 | 22 rows");
     run.wait_for_line("| lag 8 | Ready");
     // Three rechecks later nothing more was done: what was applied observes as done.
     std::thread::sleep(Duration::from_millis(3_500));
     let steps = run.stderr().matches("Step was done.").count();
-    assert_eq!(steps, 4, "database, table, rejected table, workers\n{}", run.stderr());
+    assert_eq!(
+        steps,
+        4,
+        "database, table, rejected table, workers\n{}",
+        run.stderr()
+    );
     assert_eq!(run.stop(), 0);
     for pid in run.worker_pids() {
         assert!(test_kill_process(pid).is_err(), "a worker is left");
@@ -206,8 +237,15 @@ fn once_makes_the_tables_says_so_and_exits() {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert_eq!(first.status.code(), Some(0), "{}", text(&first.stderr));
     let created = format!("test/events: create table {}.events: done", run.database);
-    assert!(text(&first.stdout).contains(&created), "{}", text(&first.stdout));
-    assert_eq!(text(&second.stdout).trim(), "test/events: tables are as declared");
+    assert!(
+        text(&first.stdout).contains(&created),
+        "{}",
+        text(&first.stdout)
+    );
+    assert_eq!(
+        text(&second.stdout).trim(),
+        "test/events: tables are as declared"
+    );
 }
 
 #[test]
@@ -220,9 +258,17 @@ fn a_table_that_differs_holds_the_sink_until_it_is_mended() {
         SETTINGS non_replicated_deduplication_window = 100000",
         run.database
     ));
-    run.write(&sink(&run.database, "events", "  replicas: 1").replace("name: events\n", "name: events\n    ddl: validate\n"));
+    run.write(
+        &sink(&run.database, "events", "  replicas: 1")
+            .replace("name: events\n", "name: events\n    ddl: validate\n"),
+    );
     let once = run.command(&["local", "--once"]).output().unwrap();
-    assert_eq!(once.status.code(), Some(5), "{}", String::from_utf8_lossy(&once.stderr));
+    assert_eq!(
+        once.status.code(),
+        Some(5),
+        "{}",
+        String::from_utf8_lossy(&once.stderr)
+    );
     run.start("");
     run.wait_for_line("TableNotAsDeclared");
     run.wait_for_line("status");
@@ -255,13 +301,21 @@ fn rows_left_for_replay_show_in_the_exit_code() {
 #[test]
 fn a_worker_that_does_not_stop_is_killed_only_after_its_grace() {
     let mut run = Run::new();
-    run.write(&sink(&run.database, "events", "  shutdown: { finalFlushTimeoutSeconds: 1 }"));
+    run.write(&sink(
+        &run.database,
+        "events",
+        "  shutdown: { finalFlushTimeoutSeconds: 1 }",
+    ));
     run.start("stubborn");
     run.wait_for_line("| Ready");
     let start = Instant::now();
     assert_eq!(run.stop(), 3);
     // 1 s final flush, 5 s close, 5 s margin.
-    assert!(start.elapsed() >= Duration::from_millis(10_900), "{:?}", start.elapsed());
+    assert!(
+        start.elapsed() >= Duration::from_millis(10_900),
+        "{:?}",
+        start.elapsed()
+    );
 }
 
 #[test]
@@ -273,20 +327,34 @@ fn a_second_stop_signal_hurries_the_workers() {
     kill_process(run.pid(), Signal::TERM).unwrap();
     run.wait_for_log("Worker is asked to stop.");
     std::thread::sleep(Duration::from_millis(500));
-    assert!(test_kill_process(run.worker_pids()[0]).is_ok(), "the first signal leaves the worker its time");
+    assert!(
+        test_kill_process(run.worker_pids()[0]).is_ok(),
+        "the first signal leaves the worker its time"
+    );
     assert_eq!(run.stop(), 0);
 }
 
 #[test]
 fn a_sink_that_is_gone_from_the_file_is_drained_and_the_others_go_on() {
     let mut run = Run::new();
-    let (one, two) = (sink(&run.database, "one", ""), sink(&run.database, "two", ""));
+    let (one, two) = (
+        sink(&run.database, "one", ""),
+        sink(&run.database, "two", ""),
+    );
     run.write(&format!("{one}---\n{two}"));
     run.start("");
-    run.wait_for("both", || run.worker_pids().len() == 2 && run.stdout().matches("| Ready").count() >= 2);
+    run.wait_for("both", || {
+        run.worker_pids().len() == 2 && run.stdout().matches("| Ready").count() >= 2
+    });
     run.write(&two);
     run.wait_for_log("Sink is gone from the files and is drained.");
-    run.wait_for("one end", || run.worker_pids().iter().filter(|pid| test_kill_process(**pid).is_ok()).count() == 1);
+    run.wait_for("one end", || {
+        run.worker_pids()
+            .iter()
+            .filter(|pid| test_kill_process(**pid).is_ok())
+            .count()
+            == 1
+    });
     assert_eq!(run.stop(), 0);
 }
 
@@ -300,7 +368,9 @@ fn workers_end_when_their_supervisor_is_killed() {
     run.child.as_mut().unwrap().kill().unwrap();
     run.child.take().unwrap().wait().unwrap();
     assert_eq!(workers.len(), 2);
-    run.wait_for("the workers' end", || workers.iter().all(|pid| test_kill_process(*pid).is_err()));
+    run.wait_for("the workers' end", || {
+        workers.iter().all(|pid| test_kill_process(*pid).is_err())
+    });
 }
 
 #[test]
@@ -315,9 +385,16 @@ fn a_changed_file_drains_and_starts_anew_and_an_invalid_or_forbidden_change_move
     run.wait_for_line("workers 1/1");
     run.write("kind: [");
     run.wait_for_log("Changed files are invalid");
-    run.write(&sink(&run.database, "events", "  batch: { maxRows: 7 }").replace("[ts, event_id]", "[event_id, ts]"));
+    run.write(
+        &sink(&run.database, "events", "  batch: { maxRows: 7 }")
+            .replace("[ts, event_id]", "[event_id, ts]"),
+    );
     run.wait_for_line("ChangeRefused: spec.table.orderBy");
-    run.write(&sink(&run.database, "events", "  batch: { maxRows: 7 }\n  paused: true"));
+    run.write(&sink(
+        &run.database,
+        "events",
+        "  batch: { maxRows: 7 }\n  paused: true",
+    ));
     run.wait_for_line("workers 0/0");
     run.wait_for_line("| Paused");
     assert_eq!(run.worker_pids().len(), 2);
@@ -328,8 +405,13 @@ fn a_changed_file_drains_and_starts_anew_and_an_invalid_or_forbidden_change_move
 fn credentials_are_for_this_account_alone_and_a_new_password_rolls_the_workers() {
     let mut run = Run::new();
     let text = |password: &str| {
-        let spec = sink(&run.database, "events", "").replace("database: ", "credentialsSecretRef: { name: writer }, database: ");
-        let secret = format!("---\napiVersion: v1\nkind: Secret\nmetadata: {{ name: writer, namespace: test }}\nstringData: {{ username: default, password: '{password}' }}\n");
+        let spec = sink(&run.database, "events", "").replace(
+            "database: ",
+            "credentialsSecretRef: { name: writer }, database: ",
+        );
+        let secret = format!(
+            "---\napiVersion: v1\nkind: Secret\nmetadata: {{ name: writer, namespace: test }}\nstringData: {{ username: default, password: '{password}' }}\n"
+        );
         spec + &secret
     };
     let (first, second) = (text(""), text("a-wrong-password"));
@@ -338,16 +420,34 @@ fn credentials_are_for_this_account_alone_and_a_new_password_rolls_the_workers()
     run.wait_for_line("| Ready");
     let state = run.folder.path().join(".clickhouse-sink/test.events");
     let folders = || {
-        let entries = fs::read_dir(&state).unwrap().map(|entry| entry.unwrap().path());
-        entries.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("credentials-")).collect::<Vec<_>>()
+        let entries = fs::read_dir(&state)
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
+        entries
+            .filter(|path| {
+                path.file_name()
+                    .unwrap()
+                    .to_str()
+                    .unwrap()
+                    .starts_with("credentials-")
+            })
+            .collect::<Vec<_>>()
     };
     let folder = folders().remove(0);
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    assert_eq!((mode(&folder), mode(&folder.join("password"))), (0o700, 0o600));
-    assert_eq!(fs::read_to_string(folder.join("username")).unwrap(), "default");
+    assert_eq!(
+        (mode(&folder), mode(&folder.join("password"))),
+        (0o700, 0o600)
+    );
+    assert_eq!(
+        fs::read_to_string(folder.join("username")).unwrap(),
+        "default"
+    );
     run.write(&second);
     run.wait_for_line("ClickHouseUnauthenticated");
-    assert!(!run.stderr().contains("a-wrong-password") && !run.stdout().contains("a-wrong-password"));
+    assert!(
+        !run.stderr().contains("a-wrong-password") && !run.stdout().contains("a-wrong-password")
+    );
     // What ran goes on: the new password was never proved.
     assert_eq!((run.worker_pids().len(), folders().len()), (1, 1));
     assert_eq!(run.stop(), 0);
@@ -363,15 +463,26 @@ fn an_expression_that_is_none_is_refused_before_it_gets_into_a_statement() {
     let output = run.command(&["local", "--once"]).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{errors}");
-    assert!(errors.contains("spec.table.partitionBy: ClickHouse cannot read it as one expression"), "{errors}");
-    assert!(errors.contains("spec.table.columns[3].default: expected a constant of type LowCardinality(String)"), "{errors}");
+    assert!(
+        errors.contains("spec.table.partitionBy: ClickHouse cannot read it as one expression"),
+        "{errors}"
+    );
+    assert!(
+        errors.contains(
+            "spec.table.columns[3].default: expected a constant of type LowCardinality(String)"
+        ),
+        "{errors}"
+    );
 }
 
 #[test]
 fn a_server_that_is_not_there_ends_the_start_only_where_a_timeout_says_so() {
     let run = Run::new();
     run.write(&sink(&run.database, "events", "").replace(&url(), "http://127.0.0.1:1"));
-    let output = run.command(&["local", "--startup-timeout", "2"]).output().unwrap();
+    let output = run
+        .command(&["local", "--startup-timeout", "2"])
+        .output()
+        .unwrap();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(4), "{errors}");
     assert!(errors.contains("ClickHouseUnreachable"), "{errors}");

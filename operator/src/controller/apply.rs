@@ -52,10 +52,17 @@ pub async fn apply<W: Warehouse, F: Fleet>(
 
 async fn apply_ddl<W: Warehouse>(warehouse: &W, step: &DdlStep) -> Option<Failure> {
     let error = warehouse.apply_statement(&step.render()).await.err()?;
-    Some(Failure { step: step.describe(), why: error.into() })
+    Some(Failure {
+        step: step.describe(),
+        why: error.into(),
+    })
 }
 
-async fn apply_fleet<F: Fleet>(fleet: &F, account: Option<&Account>, step: &FleetStep) -> Option<Failure> {
+async fn apply_fleet<F: Fleet>(
+    fleet: &F,
+    account: Option<&Account>,
+    step: &FleetStep,
+) -> Option<Failure> {
     let result = match step {
         FleetStep::Keep => Ok(()),
         FleetStep::Scale { replicas } => fleet.apply_replicas(*replicas).await,
@@ -65,6 +72,12 @@ async fn apply_fleet<F: Fleet>(fleet: &F, account: Option<&Account>, step: &Flee
 }
 
 fn build_failure(step: &FleetStep, error: &FleetError) -> Failure {
-    let why = Unreachable { reason: error.reason(), message: error.to_string() };
-    Failure { step: step.describe().unwrap_or_default(), why }
+    let why = Unreachable {
+        reason: error.reason(),
+        message: error.to_string(),
+    };
+    Failure {
+        step: step.describe().unwrap_or_default(),
+        why,
+    }
 }

@@ -44,7 +44,12 @@ impl Declaration {
     #[must_use]
     pub fn is_same_as(&self, other: &Self) -> bool {
         let secret = |account: &Option<Account>| {
-            account.as_ref().map(|account| (account.username.clone(), account.password.expose_secret().to_owned()))
+            account.as_ref().map(|account| {
+                (
+                    account.username.clone(),
+                    account.password.expose_secret().to_owned(),
+                )
+            })
         };
         self.sink == other.sink && secret(&self.account) == secret(&other.account)
     }
@@ -64,13 +69,20 @@ impl Declaration {
     /// Workers that should run now: none while the sink is paused.
     #[must_use]
     pub fn replicas(&self) -> u32 {
-        if self.sink.spec.paused { 0 } else { u32::try_from(self.sink.spec.replicas).unwrap_or(0) }
+        if self.sink.spec.paused {
+            0
+        } else {
+            u32::try_from(self.sink.spec.replicas).unwrap_or(0)
+        }
     }
 
     /// Milliseconds until the tables are looked at again where all is well.
     #[must_use]
     pub fn recheck_ms(&self) -> u64 {
-        u64::try_from(self.sink.spec.table.recheck_period_seconds).unwrap_or(60).max(1) * 1_000
+        u64::try_from(self.sink.spec.table.recheck_period_seconds)
+            .unwrap_or(60)
+            .max(1)
+            * 1_000
     }
 }
 
@@ -83,15 +95,23 @@ pub struct Expression {
     pub text: String,
 }
 
-/// All expressions of a table. A sorting key's part that is a column's name is quoted, whatever is in the name.
+/// All expressions of a table. A sorting key's part that is a column's plain name is a name, not an expression.
 #[must_use]
 pub fn list_expressions(table: &TableDefinition) -> Vec<Expression> {
     let one = |path: &str, text: &Option<String>| {
-        text.as_ref().map(|text| Expression { path: path.to_owned(), text: text.clone() })
+        text.as_ref().map(|text| Expression {
+            path: path.to_owned(),
+            text: text.clone(),
+        })
     };
-    let order_by = table.order_by.iter().map(|part| Expression {
+    let order_by = table
+        .order_by
+        .iter()
+        .map(|part| quote_column(table, part))
+        .filter(|part| !is_column(table, part));
+    let order_by = order_by.map(|text| Expression {
         path: "spec.table.orderBy".to_owned(),
-        text: quote_column_name(table, part),
+        text,
     });
     let columns = table.columns.iter().enumerate();
     let defaults = columns.filter_map(|(index, column)| one(&default_path(index), &column.default));
@@ -108,9 +128,17 @@ pub fn default_path(index: usize) -> String {
     format!("spec.table.columns[{index}].default")
 }
 
-/// A sorting key's part as an expression.
+/// A sorting key's part: the name of a column is quoted where it must be.
 #[must_use]
-pub fn quote_column_name(table: &TableDefinition, part: &str) -> String {
-    let is_column = table.columns.iter().any(|column| column.name == part);
-    if is_column && !is_plain_identifier(part) { render_identifier(part) } else { part.to_owned() }
+pub fn quote_column(table: &TableDefinition, part: &str) -> String {
+    let must_quote = is_column(table, part) && !is_plain_identifier(part);
+    if must_quote {
+        render_identifier(part)
+    } else {
+        part.to_owned()
+    }
+}
+
+fn is_column(table: &TableDefinition, part: &str) -> bool {
+    table.columns.iter().any(|column| column.name == part)
 }

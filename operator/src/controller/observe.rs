@@ -33,7 +33,10 @@ pub struct Unreachable {
 
 impl From<WarehouseError> for Unreachable {
     fn from(error: WarehouseError) -> Self {
-        Self { reason: error.reason(), message: error.to_string() }
+        Self {
+            reason: error.reason(),
+            message: error.to_string(),
+        }
     }
 }
 
@@ -78,7 +81,10 @@ pub async fn observe<W: Warehouse, F: Fleet>(
     fleet: &F,
     declaration: &Declaration,
 ) -> Observation {
-    Observation { server: fetch_server(warehouse, declaration).await.into(), fleet: fleet.fetch_state().await }
+    Observation {
+        server: fetch_server(warehouse, declaration).await.into(),
+        fleet: fleet.fetch_state().await,
+    }
 }
 
 async fn fetch_server<W: Warehouse>(
@@ -91,8 +97,12 @@ async fn fetch_server<W: Warehouse>(
     Ok(ServerReading {
         version,
         has_database: warehouse.fetch_database_exists(&expected.database).await?,
-        table: warehouse.fetch_table(&expected.database, &expected.name).await?,
-        rejected: warehouse.fetch_table(&rejected.database, &rejected.name).await?,
+        table: warehouse
+            .fetch_table(&expected.database, &expected.name)
+            .await?,
+        rejected: warehouse
+            .fetch_table(&rejected.database, &rejected.name)
+            .await?,
         defaults: fetch_defaults(warehouse, expected, &canonical).await?,
         canonical,
     })

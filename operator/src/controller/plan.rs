@@ -58,8 +58,13 @@ impl FleetStep {
     pub fn describe(&self) -> Option<String> {
         match self {
             Self::Keep => None,
-            Self::Scale { replicas } => Some(format!("run {replicas} workers on the configuration they have")),
-            Self::Run(spec) => Some(format!("run {} workers on configuration {}", spec.replicas, spec.revision)),
+            Self::Scale { replicas } => Some(format!(
+                "run {replicas} workers on the configuration they have"
+            )),
+            Self::Run(spec) => Some(format!(
+                "run {} workers on configuration {}",
+                spec.replicas, spec.revision
+            )),
         }
     }
 }
@@ -74,22 +79,48 @@ impl Plan {
     /// The plan for people.
     #[must_use]
     pub fn render(&self) -> String {
-        let steps = self.ddl.iter().map(|step| format!("{}\n{}", step.describe(), indent(&step.render())));
-        let held = self.held.iter().map(|difference| format!("held: {}", describe_difference(difference)));
-        let warnings = self.warnings.iter().map(|difference| format!("warning: {}", describe_difference(difference)));
-        let lines: Vec<_> = steps.chain(self.fleet.describe()).chain(held).chain(warnings).collect();
-        if lines.is_empty() { "nothing to do".to_owned() } else { lines.join("\n") }
+        let steps = self
+            .ddl
+            .iter()
+            .map(|step| format!("{}\n{}", step.describe(), indent(&step.render())));
+        let held = self
+            .held
+            .iter()
+            .map(|difference| format!("held: {}", describe_difference(difference)));
+        let warnings = self
+            .warnings
+            .iter()
+            .map(|difference| format!("warning: {}", describe_difference(difference)));
+        let lines: Vec<_> = steps
+            .chain(self.fleet.describe())
+            .chain(held)
+            .chain(warnings)
+            .collect();
+        if lines.is_empty() {
+            "nothing to do".to_owned()
+        } else {
+            lines.join("\n")
+        }
     }
 }
 
 fn indent(text: &str) -> String {
-    text.lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
+    text.lines()
+        .map(|line| format!("    {line}"))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// A difference in one sentence.
 #[must_use]
 pub fn describe_difference(difference: &Difference) -> String {
-    let Difference { subject, expected, found, remedy, .. } = difference;
+    let Difference {
+        subject,
+        expected,
+        found,
+        remedy,
+        ..
+    } = difference;
     format!("{subject}: expected {expected}, found {found}; {remedy}")
 }
 
@@ -123,7 +154,11 @@ fn plan_blind(declaration: &Declaration, observation: &Observation) -> Plan {
 fn plan_scale(declaration: &Declaration, observation: &Observation) -> FleetStep {
     let replicas = declaration.replicas();
     let has_run = observation.fleet.wanted_revision.is_some();
-    if has_run && observation.fleet.wanted_replicas != replicas { FleetStep::Scale { replicas } } else { FleetStep::Keep }
+    if has_run && observation.fleet.wanted_replicas != replicas {
+        FleetStep::Scale { replicas }
+    } else {
+        FleetStep::Keep
+    }
 }
 
 fn plan_valid(
@@ -134,17 +169,33 @@ fn plan_valid(
     credentials_dir: Option<PathBuf>,
 ) -> Plan {
     let mode = declaration.mode();
-    let tables = [(&validated.expected, server.table.as_ref()), (&validated.rejected, server.rejected.as_ref())];
+    let tables = [
+        (&validated.expected, server.table.as_ref()),
+        (&validated.rejected, server.rejected.as_ref()),
+    ];
     let ddl = plan_ddl(mode, server.has_database, &tables);
-    let differences = tables.iter().flat_map(|(expected, found)| diff_table(mode, expected, *found));
-    let (held, warnings): (Vec<_>, Vec<_>) = differences.partition(|difference| difference.blocks_writes);
+    let differences = tables
+        .iter()
+        .flat_map(|(expected, found)| diff_table(mode, expected, *found));
+    let (held, warnings): (Vec<_>, Vec<_>) =
+        differences.partition(|difference| difference.blocks_writes);
     let fleet = if held.is_empty() {
         plan_run(declaration, observation, validated, credentials_dir)
     } else {
         plan_scale(declaration, observation)
     };
-    let requeue_ms = if held.is_empty() { declaration.recheck_ms() } else { declaration.recheck_ms().min(HELD_MS) };
-    Plan { ddl, held, warnings, fleet, requeue_ms }
+    let requeue_ms = if held.is_empty() {
+        declaration.recheck_ms()
+    } else {
+        declaration.recheck_ms().min(HELD_MS)
+    };
+    Plan {
+        ddl,
+        held,
+        warnings,
+        fleet,
+        requeue_ms,
+    }
 }
 
 fn plan_run(
@@ -162,12 +213,21 @@ fn plan_run(
     };
     let spec = FleetSpec::new(declaration.replicas(), resolve(&declaration.sink, &inputs));
     let fleet = &observation.fleet;
-    let is_there = fleet.wanted_revision.as_ref() == Some(&spec.revision) && fleet.wanted_replicas == spec.replicas;
-    if is_there { FleetStep::Keep } else { FleetStep::Run(Box::new(spec)) }
+    let is_there = fleet.wanted_revision.as_ref() == Some(&spec.revision)
+        && fleet.wanted_replicas == spec.replicas;
+    if is_there {
+        FleetStep::Keep
+    } else {
+        FleetStep::Run(Box::new(spec))
+    }
 }
 
 /// What no step mends.
-fn diff_table(mode: DdlMode, expected: &TableDefinition, found: Option<&ObservedTable>) -> Vec<Difference> {
+fn diff_table(
+    mode: DdlMode,
+    expected: &TableDefinition,
+    found: Option<&ObservedTable>,
+) -> Vec<Difference> {
     match (mode, found) {
         (DdlMode::None, _) | (DdlMode::Auto, None) => Vec::new(),
         (DdlMode::Validate, None) => vec![build_missing(expected)],
@@ -180,7 +240,10 @@ fn build_missing(expected: &TableDefinition) -> Difference {
         subject: format!("table {}.{}", expected.database, expected.name),
         expected: "the table".to_owned(),
         found: "no table that this account can see".to_owned(),
-        remedy: format!("create it: {}", render_create_table(expected).replace('\n', " ")),
+        remedy: format!(
+            "create it: {}",
+            render_create_table(expected).replace('\n', " ")
+        ),
         blocks_writes: true,
     }
 }

@@ -80,10 +80,17 @@ impl Outcome {
 
 /// How a sink is.
 #[must_use]
-pub fn build_status(declaration: &Declaration, outcome: &Outcome, fleet: &FleetState) -> SinkStatus {
+pub fn build_status(
+    declaration: &Declaration,
+    outcome: &Outcome,
+    fleet: &FleetState,
+) -> SinkStatus {
     let (why, message) = explain(declaration, outcome, fleet);
     let expected = &declaration.expected;
-    let ready = fleet.workers.iter().filter(|worker| worker.health.ready && worker.phase == WorkerPhase::Running);
+    let ready = fleet
+        .workers
+        .iter()
+        .filter(|worker| worker.health.ready && worker.phase == WorkerPhase::Running);
     SinkStatus {
         sink: declaration.qualified_name(),
         table: format!("{}.{}", expected.database, expected.name),
@@ -102,9 +109,17 @@ type Explanation = (&'static str, String);
 
 /// The first reason that applies, the nearest to the user's hand first.
 fn explain(declaration: &Declaration, outcome: &Outcome, fleet: &FleetState) -> Explanation {
-    let refused = outcome.refused.clone().map(|message| (reasons::CHANGE_REFUSED, message));
+    let refused = outcome
+        .refused
+        .clone()
+        .map(|message| (reasons::CHANGE_REFUSED, message));
     refused
-        .or_else(|| outcome.validation.is_none().then(|| (reasons::PENDING, String::new())))
+        .or_else(|| {
+            outcome
+                .validation
+                .is_none()
+                .then(|| (reasons::PENDING, String::new()))
+        })
         .or_else(|| outcome.trouble())
         .or_else(|| explain_rest(declaration, fleet))
         .or_else(|| explain_workers(declaration, fleet))
@@ -114,13 +129,19 @@ fn explain(declaration: &Declaration, outcome: &Outcome, fleet: &FleetState) -> 
 fn explain_validation(validation: Option<&Validation>) -> Option<Explanation> {
     match validation {
         None | Some(Validation::Valid(_)) => None,
-        Some(Validation::Invalid(violations)) => Some((reason::INVALID_SPEC, render_violations(violations))),
+        Some(Validation::Invalid(violations)) => {
+            Some((reason::INVALID_SPEC, render_violations(violations)))
+        }
         Some(Validation::Unknown(why)) => Some((why.reason, why.message.clone())),
     }
 }
 
 fn render_violations(violations: &[Violation]) -> String {
-    violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    violations
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 fn explain_held(plan: Option<&Plan>) -> Option<Explanation> {
@@ -138,27 +159,57 @@ fn explain_rest(declaration: &Declaration, fleet: &FleetState) -> Option<Explana
     if declaration.replicas() > 0 {
         return None;
     }
-    let draining = fleet.workers.iter().filter(|worker| worker.phase == WorkerPhase::Draining).count();
-    let message = if draining > 0 { format!("{draining} workers are draining") } else { String::new() };
-    let why = if declaration.sink.spec.paused { reason::PAUSED } else { reason::SCALED_TO_ZERO };
+    let draining = fleet
+        .workers
+        .iter()
+        .filter(|worker| worker.phase == WorkerPhase::Draining)
+        .count();
+    let message = if draining > 0 {
+        format!("{draining} workers are draining")
+    } else {
+        String::new()
+    };
+    let why = if declaration.sink.spec.paused {
+        reason::PAUSED
+    } else {
+        reason::SCALED_TO_ZERO
+    };
     Some((why, message))
 }
 
 fn explain_workers(declaration: &Declaration, fleet: &FleetState) -> Option<Explanation> {
-    let crashed = fleet.workers.iter().find(|worker| worker.phase == WorkerPhase::BackingOff);
+    let crashed = fleet
+        .workers
+        .iter()
+        .find(|worker| worker.phase == WorkerPhase::BackingOff);
     if let Some(worker) = crashed {
         let message = worker.message.clone().unwrap_or_default();
-        return Some((reason::WORKERS_CRASHING, format!("worker {}: {message}", worker.index)));
+        return Some((
+            reason::WORKERS_CRASHING,
+            format!("worker {}: {message}", worker.index),
+        ));
     }
-    if let Some(hold) = fleet.workers.iter().flat_map(|worker| &worker.health.holds).next() {
-        return Some((reason::PARTITION_HELD, format!("{} {}: {}", hold.partition, hold.reason, hold.message)));
+    if let Some(hold) = fleet
+        .workers
+        .iter()
+        .flat_map(|worker| &worker.health.holds)
+        .next()
+    {
+        return Some((
+            reason::PARTITION_HELD,
+            format!("{} {}: {}", hold.partition, hold.reason, hold.message),
+        ));
     }
-    let is_ready = |worker: &&crate::fleet::WorkerView| worker.health.ready && worker.phase == WorkerPhase::Running;
+    let is_ready = |worker: &&crate::fleet::WorkerView| {
+        worker.health.ready && worker.phase == WorkerPhase::Running
+    };
     let ready = fleet.workers.iter().filter(is_ready).count();
     if ready >= declaration.replicas() as usize {
         return None;
     }
     let waiting = fleet.workers.iter().find(|worker| !is_ready(worker));
-    let message = waiting.map(|worker| worker.health.reasons.join("; ")).unwrap_or_default();
+    let message = waiting
+        .map(|worker| worker.health.reasons.join("; "))
+        .unwrap_or_default();
     Some((reason::WORKERS_STARTING, message))
 }

@@ -9,9 +9,7 @@ use clickhouse_sink_crds::table::TableDefinition;
 use clickhouse_sink_crds::violation::Violation;
 use serde::Serialize;
 
-use crate::controller::declaration::{
-    Declaration, default_path, list_expressions, quote_column_name,
-};
+use crate::controller::declaration::{Declaration, default_path, list_expressions, quote_column};
 use crate::controller::observe::{Observation, Reading, ServerReading, Unreachable};
 use crate::sql::check_expression;
 use crate::warehouse::Verdict;
@@ -60,7 +58,9 @@ fn check_expressions(table: &TableDefinition, server: &ServerReading) -> Vec<Vio
         let said = server.canonical.get(&expression.text);
         let message = match (check_expression(&expression.text), said) {
             (Err(error), _) => Some(error.to_string()),
-            (Ok(()), Some(Err(why))) => Some(format!("ClickHouse cannot read it as one expression: {why}")),
+            (Ok(()), Some(Err(why))) => Some(format!(
+                "ClickHouse cannot read it as one expression: {why}"
+            )),
             (Ok(()), _) => None,
         };
         violations.extend(message.map(|message| Violation::new(&expression.path, &message)));
@@ -71,7 +71,9 @@ fn check_expressions(table: &TableDefinition, server: &ServerReading) -> Vec<Vio
 fn check_defaults(table: &TableDefinition, server: &ServerReading) -> Vec<Violation> {
     let mut violations = Vec::new();
     for (index, column) in table.columns.iter().enumerate() {
-        let Some(default) = &column.default else { continue };
+        let Some(default) = &column.default else {
+            continue;
+        };
         let message = volatile_function(default)
             .map(|function| {
                 format!("{function} gives another value with each call, and a record that is delivered twice would become two rows: use a constant")
@@ -103,7 +105,11 @@ fn build_canonical(table: &TableDefinition, forms: &BTreeMap<String, Verdict>) -
         _ => text.clone(),
     };
     let mut out = table.clone();
-    out.order_by = table.order_by.iter().map(|part| canonical(&quote_column_name(table, part))).collect();
+    out.order_by = table
+        .order_by
+        .iter()
+        .map(|part| canonical(&quote_column(table, part)))
+        .collect();
     out.partition_by = table.partition_by.as_ref().map(canonical);
     out.ttl = table.ttl.as_ref().map(canonical);
     for column in &mut out.columns {

@@ -55,7 +55,10 @@ type Secrets = BTreeMap<(String, String), SecretManifest>;
 ///
 /// # Errors
 /// Everything that is wrong.
-pub fn read_declarations(paths: &[PathBuf], folder: &StateFolder) -> Result<Vec<Declaration>, Vec<InputError>> {
+pub fn read_declarations(
+    paths: &[PathBuf],
+    folder: &StateFolder,
+) -> Result<Vec<Declaration>, Vec<InputError>> {
     let mut errors = Vec::new();
     let (mut sinks, mut secrets) = (Vec::new(), Secrets::new());
     for (file, manifests) in read_manifests(paths, &mut errors) {
@@ -69,14 +72,25 @@ pub fn read_declarations(paths: &[PathBuf], folder: &StateFolder) -> Result<Vec<
         }
     }
     if sinks.is_empty() && errors.is_empty() {
-        let files = paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
+        let files = paths
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect::<Vec<_>>()
+            .join(", ");
         errors.push(InputError::NoSink { files });
     }
     let declarations = build_declarations(&sinks, &secrets, folder, &mut errors);
-    if errors.is_empty() { Ok(declarations) } else { Err(errors) }
+    if errors.is_empty() {
+        Ok(declarations)
+    } else {
+        Err(errors)
+    }
 }
 
-fn read_manifests(paths: &[PathBuf], errors: &mut Vec<InputError>) -> Vec<(PathBuf, Vec<Manifest>)> {
+fn read_manifests(
+    paths: &[PathBuf],
+    errors: &mut Vec<InputError>,
+) -> Vec<(PathBuf, Vec<Manifest>)> {
     let mut all = Vec::new();
     for (file, text) in read_texts(paths) {
         match text {
@@ -111,7 +125,9 @@ fn list_files(path: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(path)? {
         let file = entry?.path();
-        let is_yaml = file.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
+        let is_yaml = file
+            .extension()
+            .is_some_and(|extension| extension == "yaml" || extension == "yml");
         if is_yaml && file.is_file() {
             files.push(file);
         }
@@ -135,8 +151,16 @@ fn build_declarations(
         match built {
             Ok(declaration) => declarations.push(declaration),
             Err(message) => {
-                let sink = format!("{}/{}", namespace(sink), sink.metadata.name.as_deref().unwrap_or_default());
-                errors.push(InputError::Sink { file: file.clone(), sink, message });
+                let sink = format!(
+                    "{}/{}",
+                    namespace(sink),
+                    sink.metadata.name.as_deref().unwrap_or_default()
+                );
+                errors.push(InputError::Sink {
+                    file: file.clone(),
+                    sink,
+                    message,
+                });
             }
         }
     }
@@ -148,7 +172,10 @@ fn build_declaration(
     secrets: &Secrets,
     folder: &StateFolder,
 ) -> Result<Declaration, String> {
-    let (namespace, name) = (namespace(sink), sink.metadata.name.as_deref().unwrap_or_default());
+    let (namespace, name) = (
+        namespace(sink),
+        sink.metadata.name.as_deref().unwrap_or_default(),
+    );
     check_namespace(namespace)?;
     Ok(Declaration {
         uid: folder.build_uid(namespace, name),
@@ -166,13 +193,21 @@ fn check_namespace(namespace: &str) -> Result<(), String> {
     if !namespace.is_empty() && namespace.chars().all(is_plain) {
         return Ok(());
     }
-    Err(format!("metadata.namespace: expected lower-case letters, digits and `-`, found {namespace:?}"))
+    Err(format!(
+        "metadata.namespace: expected lower-case letters, digits and `-`, found {namespace:?}"
+    ))
 }
 
 /// Two sinks of one name are a mistake; two in one consumer group would each get a part of the records.
 fn check_alone(declaration: &Declaration, others: &[Declaration]) -> Result<(), String> {
     let group = |declaration: &Declaration| {
-        declaration.sink.spec.kafka.group_id.clone().unwrap_or_else(|| declaration.default_group_id.clone())
+        declaration
+            .sink
+            .spec
+            .kafka
+            .group_id
+            .clone()
+            .unwrap_or_else(|| declaration.default_group_id.clone())
     };
     for other in others {
         if other.qualified_name() == declaration.qualified_name() {
@@ -188,8 +223,14 @@ fn check_alone(declaration: &Declaration, others: &[Declaration]) -> Result<(), 
     Ok(())
 }
 
-fn find_account(sink: &ClickHouseSink, namespace: &str, secrets: &Secrets) -> Result<Option<Account>, String> {
-    let Some(reference) = &sink.spec.clickhouse.credentials_secret_ref else { return Ok(None) };
+fn find_account(
+    sink: &ClickHouseSink,
+    namespace: &str,
+    secrets: &Secrets,
+) -> Result<Option<Account>, String> {
+    let Some(reference) = &sink.spec.clickhouse.credentials_secret_ref else {
+        return Ok(None);
+    };
     let name = &reference.name;
     let secret = secrets.get(&(namespace.to_owned(), name.clone())).ok_or_else(|| {
         format!(
@@ -203,11 +244,11 @@ fn find_account(sink: &ClickHouseSink, namespace: &str, secrets: &Secrets) -> Re
 
 fn read_key(secret: &SecretManifest, key: &str) -> Result<String, String> {
     let name = &secret.name;
-    let value = secret
-        .data
-        .get(key)
-        .ok_or_else(|| format!("expected the key {key} in Secret {name}, found none: add it under stringData"))?;
-    String::from_utf8(value.clone()).map_err(|_| format!("expected UTF-8 text under {key} in Secret {name}, found other bytes"))
+    let value = secret.data.get(key).ok_or_else(|| {
+        format!("expected the key {key} in Secret {name}, found none: add it under stringData")
+    })?;
+    String::from_utf8(value.clone())
+        .map_err(|_| format!("expected UTF-8 text under {key} in Secret {name}, found other bytes"))
 }
 
 /// What cannot be changed in a sink that runs, and what is wrong with the new one.

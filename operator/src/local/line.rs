@@ -10,7 +10,11 @@ pub fn render_line(status: &SinkStatus, rows_per_second: u64) -> String {
     let mut parts = vec![
         format!("{} -> {}", status.sink, status.table),
         format!("workers {}/{}", status.workers_ready, status.workers_wanted),
-        format!("{} rows, {}/s", render_count(status.rows_inserted), render_count(rows_per_second)),
+        format!(
+            "{} rows, {}/s",
+            render_count(status.rows_inserted),
+            render_count(rows_per_second)
+        ),
         format!("lag {}", render_count(status.lag)),
     ];
     if status.rejected > 0 {
@@ -24,7 +28,11 @@ fn render_reason(status: &SinkStatus) -> String {
     if status.message.is_empty() {
         return status.reason.to_owned();
     }
-    format!("{}: {}", status.reason, status.message.replace(['\n', '\r'], " "))
+    format!(
+        "{}: {}",
+        status.reason,
+        status.message.replace(['\n', '\r'], " ")
+    )
 }
 
 /// Digits in groups of three.
@@ -44,7 +52,11 @@ pub fn render_count(count: u64) -> String {
 /// Rows a second between two readings; 0 where the clock has not moved.
 #[must_use]
 pub fn compute_rate(rows_before: u64, rows_now: u64, elapsed_ms: u64) -> u64 {
-    rows_now.saturating_sub(rows_before).saturating_mul(1_000).checked_div(elapsed_ms).unwrap_or(0)
+    rows_now
+        .saturating_sub(rows_before)
+        .saturating_mul(1_000)
+        .checked_div(elapsed_ms)
+        .unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -76,13 +88,21 @@ mod tests {
 
     #[test]
     fn a_message_never_breaks_the_line() {
-        let status = SinkStatus { reason: "X", message: "a\nb".to_owned(), rejected: 3, ..status() };
+        let status = SinkStatus {
+            reason: "X",
+            message: "a\nb".to_owned(),
+            rejected: 3,
+            ..status()
+        };
         assert!(render_line(&status, 0).ends_with("| lag 1,000 | rejected 3 | X: a b"));
     }
 
     #[test]
     fn counts_are_grouped_by_three() {
-        let texts: Vec<_> = [0, 999, 1_000, 100_000, 1_000_000].into_iter().map(render_count).collect();
+        let texts: Vec<_> = [0, 999, 1_000, 100_000, 1_000_000]
+            .into_iter()
+            .map(render_count)
+            .collect();
         assert_eq!(texts, ["0", "999", "1,000", "100,000", "1,000,000"]);
     }
 

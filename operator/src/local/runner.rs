@@ -62,7 +62,9 @@ impl Runner {
 
     /// Runs until a signal has stopped every sink; the exit code.
     pub async fn run(mut self, declarations: Vec<Declaration>) -> u8 {
-        let Ok((mut terminate, mut interrupt)) = listen_signals() else { return EXIT_WAREHOUSE };
+        let Ok((mut terminate, mut interrupt)) = listen_signals() else {
+            return EXIT_WAREHOUSE;
+        };
         self.declare(declarations);
         let (mut ticks, mut slow_ticks) = (interval(TICK), interval(SLOW_TICK));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -83,12 +85,20 @@ impl Runner {
     }
 
     fn decide_exit_code(&self) -> u8 {
-        if self.exit_code == 0 && self.left_rows { EXIT_LEFT_ROWS } else { self.exit_code }
+        if self.exit_code == 0 && self.left_rows {
+            EXIT_LEFT_ROWS
+        } else {
+            self.exit_code
+        }
     }
 
     fn stop(&mut self) {
         self.stop_signals += 1;
-        let message = if self.stop_signals == 1 { "Stopping: workers drain." } else { "Stopping: workers hurry." };
+        let message = if self.stop_signals == 1 {
+            "Stopping: workers drain."
+        } else {
+            "Stopping: workers hurry."
+        };
         tracing::info!(sinks = self.sinks.len(), "{message}");
         self.sinks.values().for_each(SinkHandle::stop);
     }
@@ -117,7 +127,10 @@ impl Runner {
 
     /// Takes over what the files declare: all at once, or for a sink whose change is refused, nothing.
     fn declare(&mut self, declarations: Vec<Declaration>) {
-        self.declared = declarations.into_iter().map(|declared| (declared.qualified_name(), declared)).collect();
+        self.declared = declarations
+            .into_iter()
+            .map(|declared| (declared.qualified_name(), declared))
+            .collect();
         for (name, sink) in &self.sinks {
             if !self.declared.contains_key(name) && !sink.is_stopping() {
                 tracing::info!(sink = name, "Sink is gone from the files and is drained.");
@@ -148,8 +161,12 @@ impl Runner {
 
     /// Forgets sinks that have ended; one that came back into the files meanwhile starts anew.
     fn reap(&mut self) {
-        let ended: Vec<_> =
-            self.sinks.iter().filter(|(_, sink)| sink.is_stopped()).map(|(name, _)| name.clone()).collect();
+        let ended: Vec<_> = self
+            .sinks
+            .iter()
+            .filter(|(_, sink)| sink.is_stopped())
+            .map(|(name, _)| name.clone())
+            .collect();
         for name in &ended {
             if let Some(sink) = self.sinks.remove(name) {
                 self.left_rows |= sink.left_rows();
@@ -161,7 +178,9 @@ impl Runner {
     }
 
     fn check_startup(&mut self) {
-        let is_over = self.startup_timeout.is_some_and(|timeout| self.started.elapsed() >= timeout);
+        let is_over = self
+            .startup_timeout
+            .is_some_and(|timeout| self.started.elapsed() >= timeout);
         if !is_over {
             return;
         }
@@ -189,9 +208,15 @@ impl Runner {
         for (name, sink) in &self.sinks {
             let status = sink.status();
             let rows = status.rows_inserted;
-            let (before, rows_before) = self.drawn.insert(name.clone(), (now, rows)).unwrap_or((now, rows));
+            let (before, rows_before) = self
+                .drawn
+                .insert(name.clone(), (now, rows))
+                .unwrap_or((now, rows));
             let elapsed_ms = u64::try_from((now - before).as_millis()).unwrap_or(u64::MAX);
-            lines.push(render_line(&status, compute_rate(rows_before, rows, elapsed_ms)));
+            lines.push(render_line(
+                &status,
+                compute_rate(rows_before, rows, elapsed_ms),
+            ));
         }
         self.screen.draw(lines);
     }
@@ -207,11 +232,22 @@ fn change_sink(sink: &mut SinkHandle, declaration: Declaration) {
         tracing::info!(sink = declaration.qualified_name(), "Sink has changed.");
         return sink.change(declaration);
     }
-    let why = violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-    tracing::error!(sink = declaration.qualified_name(), why, "Change is refused: what ran before goes on.");
+    let why = violations
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("; ");
+    tracing::error!(
+        sink = declaration.qualified_name(),
+        why,
+        "Change is refused: what ran before goes on."
+    );
     sink.refuse(Some(why));
 }
 
 fn listen_signals() -> io::Result<(Signal, Signal)> {
-    Ok((signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?))
+    Ok((
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+    ))
 }

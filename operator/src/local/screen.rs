@@ -23,7 +23,10 @@ impl Screen {
     /// The process's own screen.
     #[must_use]
     pub fn new() -> Self {
-        Self { shared: Arc::default(), is_terminal: io::stdout().is_terminal() }
+        Self {
+            shared: Arc::default(),
+            is_terminal: io::stdout().is_terminal(),
+        }
     }
 
     /// Shows the status lines, if they differ from those shown.
@@ -33,7 +36,11 @@ impl Screen {
             return;
         }
         let text = if self.is_terminal {
-            format!("{}{}", render_clear(drawn.lines.len()), render_block(&lines))
+            format!(
+                "{}{}",
+                render_clear(drawn.lines.len()),
+                render_block(&lines)
+            )
         } else {
             render_changes(&drawn.lines, &lines)
         };
@@ -46,9 +53,15 @@ impl Screen {
         if !self.is_terminal {
             return write_text(&mut io::stderr().lock(), bytes);
         }
-        write_text(&mut io::stdout().lock(), render_clear(drawn.lines.len()).as_bytes());
+        write_text(
+            &mut io::stdout().lock(),
+            render_clear(drawn.lines.len()).as_bytes(),
+        );
         write_text(&mut io::stderr().lock(), bytes);
-        write_text(&mut io::stdout().lock(), render_block(&drawn.lines).as_bytes());
+        write_text(
+            &mut io::stdout().lock(),
+            render_block(&drawn.lines).as_bytes(),
+        );
     }
 }
 
@@ -66,16 +79,26 @@ fn write_text(output: &mut impl Write, bytes: &[u8]) {
 
 /// Cursor to the first of so many lines, and everything from there cleared.
 fn render_clear(lines: usize) -> String {
-    if lines == 0 { String::new() } else { format!("\x1b[{lines}A\x1b[J") }
+    if lines == 0 {
+        String::new()
+    } else {
+        format!("\x1b[{lines}A\x1b[J")
+    }
 }
 
 /// Lines without wrapping: a wrapped line would be cleared by half.
 fn render_block(lines: &[String]) -> String {
-    lines.iter().map(|line| format!("\x1b[?7l{line}\x1b[?7h\n")).collect()
+    lines
+        .iter()
+        .map(|line| format!("\x1b[?7l{line}\x1b[?7h\n"))
+        .collect()
 }
 
 fn render_changes(before: &[String], now: &[String]) -> String {
-    now.iter().filter(|line| !before.contains(line)).map(|line| format!("{line}\n")).collect()
+    now.iter()
+        .filter(|line| !before.contains(line))
+        .map(|line| format!("{line}\n"))
+        .collect()
 }
 
 /// One log event on its way to the screen.
@@ -106,7 +129,10 @@ impl<'a> MakeWriter<'a> for Screen {
     type Writer = LogWriter;
 
     fn make_writer(&'a self) -> LogWriter {
-        LogWriter { screen: self.clone(), bytes: Vec::new() }
+        LogWriter {
+            screen: self.clone(),
+            bytes: Vec::new(),
+        }
     }
 }
 
@@ -116,8 +142,16 @@ mod tests {
 
     #[test]
     fn without_a_terminal_only_changed_lines_are_printed() {
-        let lines = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-        assert_eq!(render_changes(&lines(&["a", "b"]), &lines(&["a", "c"])), "c\n");
+        let lines = |texts: &[&str]| {
+            texts
+                .iter()
+                .map(|text| (*text).to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            render_changes(&lines(&["a", "b"]), &lines(&["a", "c"])),
+            "c\n"
+        );
         assert_eq!(render_changes(&[], &lines(&["a"])), "a\n");
     }
 

@@ -45,12 +45,26 @@ impl SinkHandle {
         worker_bin: PathBuf,
     ) -> Result<Self, FleetError> {
         let path = folder.locate_sink(declaration.namespace(), declaration.name());
-        let fleet = LocalFleet::new(&declaration.qualified_name(), path, folder.salt(), worker_bin)?;
+        let fleet = LocalFleet::new(
+            &declaration.qualified_name(),
+            path,
+            folder.salt(),
+            worker_bin,
+        )?;
         let fleet_state = fleet.subscribe();
-        let (orders, orders_receiver) = watch::channel(Orders { declaration, stop_signals: 0 });
+        let (orders, orders_receiver) = watch::channel(Orders {
+            declaration,
+            stop_signals: 0,
+        });
         let (outcome_sender, outcome) = watch::channel(Outcome::default());
         let task = tokio::spawn(run_sink(fleet, orders_receiver, outcome_sender));
-        Ok(Self { orders, refused: None, outcome, fleet: fleet_state, task })
+        Ok(Self {
+            orders,
+            refused: None,
+            outcome,
+            fleet: fleet_state,
+            task,
+        })
     }
 
     /// What runs now.
@@ -62,7 +76,8 @@ impl SinkHandle {
     /// A changed declaration takes the place of what runs.
     pub fn change(&mut self, declaration: Declaration) {
         self.refused = None;
-        self.orders.send_modify(|orders| orders.declaration = declaration);
+        self.orders
+            .send_modify(|orders| orders.declaration = declaration);
     }
 
     /// A changed declaration was refused, or, with none, no longer is.
@@ -96,8 +111,15 @@ impl SinkHandle {
     /// How it is now.
     #[must_use]
     pub fn status(&self) -> SinkStatus {
-        let outcome = Outcome { refused: self.refused.clone(), ..self.outcome.borrow().clone() };
-        build_status(&self.orders.borrow().declaration, &outcome, &self.fleet.borrow())
+        let outcome = Outcome {
+            refused: self.refused.clone(),
+            ..self.outcome.borrow().clone()
+        };
+        build_status(
+            &self.orders.borrow().declaration,
+            &outcome,
+            &self.fleet.borrow(),
+        )
     }
 
     /// True where a worker that was stopped left rows for replay.
@@ -134,7 +156,11 @@ async fn wait_stop(mut orders: watch::Receiver<Orders>) {
 }
 
 /// One reconcile; how long until the next, in milliseconds.
-async fn reconcile_once(fleet: &LocalFleet, declaration: &Declaration, outcome: &watch::Sender<Outcome>) -> u64 {
+async fn reconcile_once(
+    fleet: &LocalFleet,
+    declaration: &Declaration,
+    outcome: &watch::Sender<Outcome>,
+) -> u64 {
     let done = reconcile(&build_warehouse(declaration), fleet, declaration).await;
     let requeue_ms = done.requeue_ms();
     let next = Outcome {
@@ -155,7 +181,9 @@ fn log_transition(declaration: &Declaration, before: &Outcome, now: &Outcome) {
         tracing::info!(sink, step, "Step was done.");
     }
     match (before.trouble(), now.trouble()) {
-        (before, Some((reason, message))) if before.as_ref() != Some(&(reason, message.clone())) => {
+        (before, Some((reason, message)))
+            if before.as_ref() != Some(&(reason, message.clone())) =>
+        {
             tracing::warn!(sink, reason, message, "Sink cannot go on.");
         }
         (Some((reason, _)), None) => tracing::info!(sink, reason, "Sink goes on."),

@@ -23,7 +23,9 @@ pub enum StateFolderError {
         source: io::Error,
     },
     /// Another process runs on it.
-    #[error("{path} is in use by another process: stop it, or choose another folder with --state-dir")]
+    #[error(
+        "{path} is in use by another process: stop it, or choose another folder with --state-dir"
+    )]
     InUse {
         /// The folder.
         path: PathBuf,
@@ -68,10 +70,17 @@ impl StateFolder {
         }
         let lock = lock_folder(&path)?;
         let cluster_id = read_or_make(&path.join("cluster-id")).map_err(fail(&path))?;
-        let cluster_id = Uuid::try_parse(cluster_id.trim())
-            .map_err(|_| StateFolderError::ClusterId { path: path.join("cluster-id") })?;
+        let cluster_id =
+            Uuid::try_parse(cluster_id.trim()).map_err(|_| StateFolderError::ClusterId {
+                path: path.join("cluster-id"),
+            })?;
         let salt = read_or_make(&path.join("salt")).map_err(fail(&path))?;
-        Ok(Self { path, cluster_id, salt: salt.into_bytes().into(), _lock: lock })
+        Ok(Self {
+            path,
+            cluster_id,
+            salt: salt.into_bytes().into(),
+            _lock: lock,
+        })
     }
 
     /// `metadata.uid` of a sink here: a `UUIDv5` of cluster id, namespace and name.
@@ -99,11 +108,20 @@ fn build_uid(cluster_id: &Uuid, namespace: &str, name: &str) -> String {
 
 fn lock_folder(path: &Path) -> Result<File, StateFolderError> {
     let lock_path = path.join("lock");
-    let fail = |source| StateFolderError::File { path: lock_path.clone(), source };
-    let file = File::options().create(true).append(true).open(&lock_path).map_err(fail)?;
+    let fail = |source| StateFolderError::File {
+        path: lock_path.clone(),
+        source,
+    };
+    let file = File::options()
+        .create(true)
+        .append(true)
+        .open(&lock_path)
+        .map_err(fail)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(StateFolderError::InUse { path: path.to_owned() }),
+        Err(TryLockError::WouldBlock) => Err(StateFolderError::InUse {
+            path: path.to_owned(),
+        }),
         Err(TryLockError::Error(source)) => Err(fail(source)),
     }
 }
@@ -133,7 +151,12 @@ mod tests {
         assert_eq!(uid(), uid());
         let folder = StateFolder::open(&path).unwrap();
         assert_ne!(folder.build_uid("a", "b"), folder.build_uid("a", "c"));
-        assert_eq!(Uuid::try_parse(&folder.build_uid("a", "b")).unwrap().get_version_num(), 5);
+        assert_eq!(
+            Uuid::try_parse(&folder.build_uid("a", "b"))
+                .unwrap()
+                .get_version_num(),
+            5
+        );
     }
 
     #[test]

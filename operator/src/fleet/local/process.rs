@@ -52,6 +52,8 @@ impl Process {
                 &format!("127.0.0.1:{port}"),
                 "--exit-with-parent",
             ])
+            // Its output goes to a file.
+            .env("NO_COLOR", "1")
             .stdin(Stdio::piped())
             .stdout(log.try_clone()?)
             .stderr(log)

@@ -1,0 +1,395 @@
+//! The pure steps: validate, plan, status.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clickhouse_sink_crds::manifest::{Manifest, parse_manifests};
+use clickhouse_sink_crds::resolve::{expected_table, rejected_table};
+use clickhouse_sink_crds::table::{ObservedColumn, ObservedTable, TableDefinition};
+
+use crate::controller::apply::{Applied, Failure};
+use crate::controller::declaration::Declaration;
+use crate::controller::observe::{Observation, Reading, ServerReading, Unreachable};
+use crate::controller::plan::{FleetStep, Plan, build_plan};
+use crate::controller::status::{Outcome, build_status};
+use crate::controller::validate::{Validation, validate};
+use crate::fleet::{FleetState, Health, Hold, WorkerPhase, WorkerView};
+
+const SINK: &str = r#"
+apiVersion: clickhouse-sink.io/v1alpha1
+kind: ClickHouseSink
+metadata: { name: events, namespace: test }
+spec:
+  replicas: 2
+  kafka: { bootstrapServers: ["kafka-0:9092"], topics: [events] }
+  clickhouse: { url: "http://127.0.0.1:8123", database: ops }
+  table:
+    name: events
+    ddl: auto
+    engine: { mergeTree: {} }
+    partitionBy: toYYYYMM(at)
+    orderBy: [id]
+    columns:
+      - { name: id, type: String }
+      - { name: at, type: DateTime }
+      - { name: status, type: String, default: "'raised'" }
+"#;
+
+fn declare(text: &str) -> Declaration {
+    let manifests = parse_manifests(text, "sink.yaml").unwrap();
+    let Manifest::Sink(sink) = manifests.into_iter().next().unwrap() else {
+        panic!("no sink")
+    };
+    let mut rejected = rejected_table(&sink);
+    rejected
+        .columns
+        .retain(|column| matches!(column.name.as_str(), "topic" | "rejected_at"));
+    rejected.order_by = vec!["topic".to_owned()];
+    Declaration {
+        uid: "00000000-0000-5000-8000-000000000001".to_owned(),
+        default_group_id: "local.test.events".to_owned(),
+        expected: expected_table(&sink),
+        rejected,
+        account: None,
+        sink: *sink,
+    }
+}
+
+/// A server without tables that can read every expression of [`SINK`].
+fn server() -> ServerReading {
+    let forms = ["toYYYYMM(at)", "'raised'"];
+    ServerReading {
+        version: "26.7.2.1".to_owned(),
+        has_database: false,
+        table: None,
+        rejected: None,
+        canonical: forms
+            .iter()
+            .map(|text| ((*text).to_owned(), Ok((*text).to_owned())))
+            .collect(),
+        defaults: BTreeMap::from([("status".to_owned(), Ok("\"raised\"".to_owned()))]),
+    }
+}
+
+/// What the server would show of a table that is as declared.
+fn found(table: &TableDefinition, engine: &str) -> ObservedTable {
+    let columns = table.columns.iter().map(|column| ObservedColumn {
+        name: column.name.clone(),
+        data_type: column.data_type.clone(),
+        default_kind: column
+            .default
+            .as_ref()
+            .map(|_| "DEFAULT".to_owned())
+            .unwrap_or_default(),
+        default_expression: column.default.clone().unwrap_or_default(),
+        comment: column.comment.clone().unwrap_or_default(),
+    });
+    ObservedTable {
+        uuid: "6d7c2c79-4c6c-4a28-a1e7-9eb625f0d8ea".to_owned(),
+        engine: engine.split('(').next().unwrap().to_owned(),
+        engine_full: format!(
+            "{engine} SETTINGS non_replicated_deduplication_window = 100000, index_granularity = 8192"
+        ),
+        sorting_key: table.order_by.join(", "),
+        partition_key: table.partition_by.clone().unwrap_or_default(),
+        comment: String::new(),
+        columns: columns.collect(),
+    }
+}
+
+fn server_with_tables(declaration: &Declaration) -> ServerReading {
+    ServerReading {
+        has_database: true,
+        table: Some(found(&declaration.expected, "MergeTree")),
+        rejected: Some(found(
+            &declaration.rejected,
+            "ReplacingMergeTree(rejected_at)",
+        )),
+        ..server()
+    }
+}
+
+fn observe(server: ServerReading) -> Observation {
+    Observation {
+        server: Reading::Known(server),
+        fleet: FleetState::default(),
+    }
+}
+
+fn unreachable() -> Unreachable {
+    Unreachable {
+        reason: "ClickHouseUnreachable",
+        message: "it cannot be reached".to_owned(),
+    }
+}
+
+fn plan(declaration: &Declaration, observation: &Observation) -> Plan {
+    let validation = validate(declaration, observation);
+    build_plan(
+        declaration,
+        observation,
+        &validation,
+        Some(PathBuf::from("credentials-1")),
+    )
+}
+
+#[test]
+fn a_first_plan_makes_everything_and_runs_the_workers() {
+    let declaration = declare(SINK);
+    let plan = plan(&declaration, &observe(server()));
+    let FleetStep::Run(spec) = &plan.fleet else {
+        panic!("{plan:?}")
+    };
+    assert_eq!(
+        spec.config.table.mapping[2].default_json.as_deref(),
+        Some("\"raised\"")
+    );
+    insta::assert_snapshot!(plan.render());
+}
+
+#[test]
+fn a_plan_shows_what_workers_run_on() {
+    insta::assert_yaml_snapshot!(plan(&declare(SINK), &observe(server())).fleet);
+}
+
+#[test]
+fn what_is_as_declared_needs_nothing() {
+    let declaration = declare(SINK);
+    let mut observation = observe(server_with_tables(&declaration));
+    let FleetStep::Run(spec) = plan(&declaration, &observation).fleet else {
+        panic!("workers do not run")
+    };
+    observation.fleet.wanted_revision = Some(spec.revision);
+    observation.fleet.wanted_replicas = spec.replicas;
+    let again = plan(&declaration, &observation);
+    assert!(again.is_empty(), "{again:?}");
+    assert_eq!(again.render(), "nothing to do");
+}
+
+#[test]
+fn a_table_that_differs_moves_nothing_and_says_what_differs() {
+    let declaration = declare(SINK);
+    let mut server = server_with_tables(&declaration);
+    server.table.as_mut().unwrap().columns[2].data_type = "UInt8".to_owned();
+    let plan = plan(&declaration, &observe(server));
+    assert_eq!(plan.fleet, FleetStep::Keep);
+    assert_eq!(
+        (plan.held.len(), plan.held[0].subject.as_str()),
+        (1, "status")
+    );
+    assert_eq!(plan.requeue_ms, 5_000);
+}
+
+#[test]
+fn validate_makes_nothing_and_holds_while_a_table_is_missing() {
+    let declaration = declare(&SINK.replace("ddl: auto", "ddl: validate"));
+    let plan = plan(&declaration, &observe(server()));
+    assert_eq!(
+        (plan.ddl.len(), plan.held.len(), &plan.fleet),
+        (0, 2, &FleetStep::Keep)
+    );
+    assert!(
+        plan.held[0]
+            .remedy
+            .starts_with("create it: CREATE TABLE IF NOT EXISTS `ops`.`events`")
+    );
+}
+
+#[test]
+fn none_neither_makes_nor_checks() {
+    let declaration = declare(&SINK.replace("ddl: auto", "ddl: none"));
+    let plan = plan(&declaration, &observe(server()));
+    assert_eq!((plan.ddl.len(), plan.held.len()), (0, 0));
+    assert!(matches!(plan.fleet, FleetStep::Run(_)), "{plan:?}");
+}
+
+#[test]
+fn pausing_works_without_a_server() {
+    let declaration = declare(&SINK.replace("replicas: 2", "paused: true"));
+    let mut observation = Observation {
+        server: Reading::Unreachable(unreachable()),
+        fleet: FleetState::default(),
+    };
+    assert_eq!(plan(&declaration, &observation).fleet, FleetStep::Keep);
+    observation.fleet.wanted_revision = Some("a".to_owned());
+    observation.fleet.wanted_replicas = 2;
+    assert_eq!(
+        plan(&declaration, &observation).fleet,
+        FleetStep::Scale { replicas: 0 }
+    );
+}
+
+#[test]
+fn all_that_the_server_refuses_is_told_at_once() {
+    let text = SINK
+        .replace("\"'raised'\"", "id")
+        .replace("orderBy: [id]", "orderBy: [id]\n    ttl: at + 1 FROM x");
+    let declaration = declare(&text);
+    let mut server = server();
+    server
+        .canonical
+        .insert("id".to_owned(), Ok("id".to_owned()));
+    server
+        .canonical
+        .insert("at + 1 FROM x".to_owned(), Err("Syntax error".to_owned()));
+    server.defaults = BTreeMap::from([("status".to_owned(), Err("unknown identifier".to_owned()))]);
+    let Validation::Invalid(violations) = validate(&declaration, &observe(server)) else {
+        panic!("it is valid")
+    };
+    let texts: Vec<_> = violations.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        texts,
+        [
+            "spec.table.ttl: ClickHouse cannot read it as one expression: Syntax error",
+            "spec.table.columns[2].default: expected a constant of type String: unknown identifier",
+        ]
+    );
+}
+
+fn worker(phase: WorkerPhase, ready: bool) -> WorkerView {
+    let reasons = if ready {
+        Vec::new()
+    } else {
+        vec!["NotAMember: the consumer group was not joined yet".to_owned()]
+    };
+    WorkerView {
+        index: 0,
+        phase,
+        revision: Some("a".to_owned()),
+        port: Some(1),
+        health: Health {
+            ready,
+            reasons,
+            lag: 3,
+            ..Health::default()
+        },
+        message: None,
+    }
+}
+
+fn fleet(workers: Vec<WorkerView>) -> FleetState {
+    FleetState {
+        workers,
+        rows_inserted: 9,
+        ..FleetState::default()
+    }
+}
+
+fn outcome(declaration: &Declaration) -> Outcome {
+    let observation = observe(server_with_tables(declaration));
+    let validation = validate(declaration, &observation);
+    let plan = build_plan(declaration, &observation, &validation, None);
+    Outcome {
+        validation: Some(validation),
+        plan: Some(plan),
+        applied: Applied::default(),
+        refused: None,
+    }
+}
+
+#[test]
+fn a_sink_is_ready_only_while_every_worker_is() {
+    let declaration = declare(SINK);
+    let outcome = outcome(&declaration);
+    let both = fleet(vec![
+        worker(WorkerPhase::Running, true),
+        worker(WorkerPhase::Running, true),
+    ]);
+    let status = build_status(&declaration, &outcome, &both);
+    assert_eq!(
+        (
+            status.reason,
+            status.ready,
+            status.workers_ready,
+            status.lag
+        ),
+        ("Ready", true, 2, 6)
+    );
+    let one = fleet(vec![
+        worker(WorkerPhase::Running, true),
+        worker(WorkerPhase::Running, false),
+    ]);
+    let status = build_status(&declaration, &outcome, &one);
+    assert_eq!(
+        (status.reason, status.ready, status.workers_ready),
+        ("WorkersStarting", false, 1)
+    );
+    assert!(
+        status.message.starts_with("NotAMember"),
+        "{}",
+        status.message
+    );
+}
+
+#[test]
+fn the_reason_nearest_to_the_users_hand_is_told_first() {
+    let declaration = declare(SINK);
+    let mut crashed = worker(WorkerPhase::BackingOff, false);
+    crashed.message = Some("ended by itself".to_owned());
+    let mut held = worker(WorkerPhase::Running, true);
+    held.health.holds = vec![Hold {
+        partition: "events/0".to_owned(),
+        reason: "TopicRecreated".to_owned(),
+        message: "m".to_owned(),
+    }];
+    let workers = fleet(vec![crashed, held.clone()]);
+    let reason = |outcome: &Outcome, fleet: &FleetState| {
+        let status = build_status(&declaration, outcome, fleet);
+        (status.reason, status.message)
+    };
+    let mut outcome = outcome(&declaration);
+    let held_only = fleet(vec![held.clone(), held]);
+    assert_eq!(
+        reason(&outcome, &held_only),
+        ("PartitionHeld", "events/0 TopicRecreated: m".to_owned())
+    );
+    assert_eq!(
+        reason(&outcome, &workers),
+        ("WorkersCrashing", "worker 0: ended by itself".to_owned())
+    );
+    outcome.applied.failed = Some(Failure {
+        step: "create table ops.events".to_owned(),
+        why: unreachable(),
+    });
+    let (failed, message) = reason(&outcome, &workers);
+    assert_eq!(
+        (failed, message.as_str()),
+        (
+            "ClickHouseUnreachable",
+            "cannot create table ops.events: it cannot be reached"
+        )
+    );
+    outcome.validation = Some(Validation::Unknown(unreachable()));
+    assert_eq!(reason(&outcome, &workers).1, "it cannot be reached");
+    outcome.refused = Some("spec.table.orderBy: cannot be changed".to_owned());
+    assert_eq!(reason(&outcome, &workers).0, "ChangeRefused");
+}
+
+#[test]
+fn a_paused_sink_says_so_and_how_many_still_drain() {
+    let declaration = declare(&SINK.replace("replicas: 2", "paused: true"));
+    let outcome = outcome(&declaration);
+    let draining = build_status(
+        &declaration,
+        &outcome,
+        &fleet(vec![worker(WorkerPhase::Draining, false)]),
+    );
+    assert_eq!(
+        (draining.reason, draining.message.as_str()),
+        ("Paused", "1 workers are draining")
+    );
+    assert_eq!(
+        build_status(&declaration, &outcome, &fleet(Vec::new())).message,
+        ""
+    );
+}
+
+#[test]
+fn before_the_first_reconcile_a_sink_is_pending() {
+    let declaration = declare(SINK);
+    assert_eq!(
+        build_status(&declaration, &Outcome::default(), &FleetState::default()).reason,
+        "Pending"
+    );
+}
