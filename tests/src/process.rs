@@ -278,10 +278,13 @@ fn forget(id: &ProcessId) {
     live().retain(|other| other != id);
 }
 
-/// Ends every child that still runs; for the way out after a signal.
+/// Ends every child that still runs and waits until all are gone; for the way out after a signal.
 pub fn end_all() {
-    for id in live().drain(..) {
-        id.end();
+    let ids: Vec<ProcessId> = live().drain(..).collect();
+    ids.iter().for_each(ProcessId::end);
+    let give_up = Instant::now() + Duration::from_secs(10);
+    while ids.iter().any(ProcessId::is_alive) && Instant::now() < give_up {
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
