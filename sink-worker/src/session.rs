@@ -8,7 +8,7 @@ pub mod position;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use clickhouse_sink_crds::commit::CommitMetadata;
+use clickhouse_sink_crds::commit::{CommitMetadata, MetadataError};
 
 use self::position::{Identity, Start};
 use crate::insert::backoff::decide_backoff;
@@ -255,19 +255,24 @@ impl Session {
             CommitState::Outstanding(_) => return None,
             CommitState::Retry { at, .. } if now < *at => return None,
             CommitState::Retry { request, .. } => request.clone(),
-            CommitState::Idle => self.new_commit(table)?,
+            CommitState::Idle => self.new_commit(table, now)?,
         };
         self.commit = CommitState::Outstanding(request.clone());
         Some(request)
     }
 
-    fn new_commit(&mut self, table: &CommitContext) -> Option<CommitRequest> {
+    fn new_commit(&mut self, table: &CommitContext, now: Instant) -> Option<CommitRequest> {
         let first = matches!(self.state, State::Creating);
         let ahead = self.committed.is_some_and(|committed| committed < self.acknowledged);
         let identity = self.identity.as_ref().filter(|_| first || ahead)?;
         self.sequence += 1;
-        let metadata = render_metadata(identity, table, self.acknowledged, self.sequence)?;
-        Some(CommitRequest { offset: self.acknowledged, metadata, alone: false })
+        match render_metadata(identity, table, self.acknowledged, self.sequence) {
+            Ok(metadata) => Some(CommitRequest { offset: self.acknowledged, metadata, alone: false }),
+            Err(error) => {
+                self.hold("UnknownError", format!("the commit's metadata cannot be written: {error}"), now);
+                None
+            }
+        }
     }
 
     /// The outstanding commit was answered. Returns the offset to read from where that was the first position.
@@ -358,7 +363,7 @@ pub struct CommitContext {
     pub mapping: String,
 }
 
-fn render_metadata(identity: &Identity, context: &CommitContext, offset: i64, sequence: u64) -> Option<String> {
+fn render_metadata(identity: &Identity, context: &CommitContext, offset: i64, sequence: u64) -> Result<String, MetadataError> {
     let metadata = CommitMetadata {
         offset,
         table: context.table.clone(),
@@ -370,7 +375,7 @@ fn render_metadata(identity: &Identity, context: &CommitContext, offset: i64, se
         sequence,
         ends: Vec::new(),
     };
-    metadata.render().ok()
+    metadata.render()
 }
 
 #[cfg(test)]

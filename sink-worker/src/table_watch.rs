@@ -256,9 +256,9 @@ struct ColumnRow {
     comment: String,
 }
 
-const TABLE_SQL: &str = "SELECT toString(uuid), engine, engine_full, sorting_key, partition_key, comment \
+const TABLE_SQL: &str = "SELECT toString(uuid) AS uuid, engine, engine_full, sorting_key, partition_key, comment \
      FROM system.tables WHERE database = ? AND name = ?";
-const COLUMNS_SQL: &str = "SELECT name, type, default_kind, default_expression, comment \
+const COLUMNS_SQL: &str = "SELECT name, type AS data_type, default_kind, default_expression, comment \
      FROM system.columns WHERE database = ? AND table = ? ORDER BY position";
 
 async fn fetch_table(client: &Client, database: &str, name: &str) -> Result<Option<ObservedTable>, Failure> {

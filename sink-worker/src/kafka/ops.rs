@@ -346,12 +346,13 @@ unsafe fn read_topic(topic: *const sys::rd_kafka_TopicDescription_t) -> TopicInf
             };
         }
         sys::rd_kafka_TopicDescription_partitions(topic, &raw mut partitions);
+        // librdkafka prints the plain alphabet; Kafka itself, its tools and its logs the one that is safe in a URL.
         let topic_id = text(sys::rd_kafka_Uuid_base64str(
             sys::rd_kafka_TopicDescription_topic_id(topic),
         ));
         TopicInfo {
             topic: name,
-            topic_id,
+            topic_id: topic_id.replace('+', "-").replace('/', "_"),
             partitions: u32::try_from(partitions).unwrap_or(u32::MAX),
             fault: None,
         }

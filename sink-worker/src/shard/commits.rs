@@ -13,8 +13,6 @@ use crate::session::{CommitContext, CommitOutcome, CommitRequest};
 #[derive(Default)]
 pub(super) struct SentCommits {
     by_op: HashMap<OpId, Sent>,
-    /// When the coordinator last answered.
-    pub(super) answered_at: Option<Instant>,
 }
 
 struct Sent {
@@ -86,7 +84,6 @@ impl Shard {
         self.parts.metrics.commit_seconds.observe(now.saturating_duration_since(sent.at).as_secs_f64());
         let fault = error.or_else(|| elements.iter().find_map(|(_, fault)| fault.as_ref()));
         let Some(fault) = fault else {
-            self.commits.answered_at = Some(now);
             self.parts.metrics.commits.inc_by(sent.partitions.len() as u64);
             return self.settle_applied(&sent.partitions, now);
         };

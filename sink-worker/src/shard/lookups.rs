@@ -37,11 +37,6 @@ impl Lookups {
     pub(super) fn due(&self) -> Option<Instant> {
         [self.retry_at, self.ends_due].into_iter().flatten().min()
     }
-
-    /// True while a round has answers outstanding.
-    pub(super) const fn is_asking(&self) -> bool {
-        self.round.is_some()
-    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -148,7 +143,6 @@ impl Shard {
         if let Some((_, starts)) = self.lookups.ends.filter(|(ends, _)| *ends == op) {
             self.lookups.ends = None;
             if let OpResult::Offsets(Ok(offsets)) = result {
-                self.commits.answered_at.get_or_insert(now);
                 self.on_ends(&offsets, starts, now);
             }
             return Ok(());

@@ -34,7 +34,7 @@ impl Shard {
                 MainEvent::Assign(partitions) => self.on_assign(&partitions, now)?,
                 MainEvent::Revoke { partitions, lost: true } => self.on_lost(&partitions)?,
                 MainEvent::Revoke { partitions, lost: false } => self.on_revoke(partitions, now),
-                MainEvent::RebalanceFailed(fault) => log_fault(&fault),
+                MainEvent::RebalanceFailed(fault) => self.on_failed(&fault)?,
                 MainEvent::Error { fault, fatal: true, .. } => return Err(ShardError::Fatal(fault)),
                 MainEvent::Error { fault, .. } => self.on_error(&fault),
             }
@@ -76,6 +76,13 @@ impl Shard {
         self.parts.metrics.rebalances.inc();
         tracing::warn!(partitions = partitions.len(), "Partitions were lost and are dropped without a commit.");
         self.release(partitions)
+    }
+
+    /// librdkafka has given everything up; it joins again by itself.
+    fn on_failed(&mut self, fault: &Fault) -> Result<(), ShardError> {
+        log_fault(fault);
+        let all: Vec<TopicPartition> = self.slots.keys().cloned().collect();
+        self.on_lost(&all)
     }
 
     /// Gates first, then the partitions: a commit sent later could overwrite the next owner's.

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::Shard;
+use crate::kafka::{MainEvent, OpResult};
 
-/// librdkafka can crash while leaving a group whose coordinator is away; within this time it has answered.
-const COORDINATOR_FRESH: Duration = Duration::from_secs(12);
+/// librdkafka can crash while leaving a group whose coordinator is away, so it is asked something first.
+const COORDINATOR_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often a closing consumer is looked at.
 const CLOSE_TURN: Duration = Duration::from_millis(5);
 
@@ -92,20 +93,35 @@ impl Shard {
     }
 
     fn close(&mut self, now: Instant) {
-        let answered = self.commits.answered_at.is_some_and(|at| now.saturating_duration_since(at) < COORDINATOR_FRESH);
-        if !answered || self.consumer.close_async().is_err() {
+        let deadline = now + Duration::from_secs(u64::from(self.parts.config.shutdown.close_seconds));
+        if !self.coordinator_answers(deadline.min(now + COORDINATOR_TIMEOUT)) || self.consumer.close_async().is_err() {
             return;
         }
-        let deadline = now + Duration::from_secs(u64::from(self.parts.config.shutdown.close_seconds));
         while !self.closed() && Instant::now() < deadline {
             std::thread::park_timeout(CLOSE_TURN);
         }
     }
 
+    fn coordinator_answers(&mut self, deadline: Instant) -> bool {
+        let group_id = self.parts.config.kafka.group_id.clone();
+        let Ok(asked) = self.consumer.list_group_offsets(&group_id, None) else {
+            return false;
+        };
+        while Instant::now() < deadline {
+            while let Some((op, result)) = self.consumer.poll_ops() {
+                if op == asked {
+                    return matches!(result, OpResult::GroupOffsets(Ok(_)));
+                }
+            }
+            std::thread::park_timeout(CLOSE_TURN);
+        }
+        false
+    }
+
     /// Serves what still comes while the consumer closes.
     fn closed(&mut self) -> bool {
         while let Some(event) = self.consumer.poll_main() {
-            if let crate::kafka::MainEvent::Revoke { partitions, .. } = event {
+            if let MainEvent::Revoke { partitions, .. } = event {
                 // Nothing is assigned any more; the event wants an answer all the same.
                 let _ = self.consumer.incremental_unassign(&partitions);
             }
