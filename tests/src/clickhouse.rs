@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::http::{self, Request, encode};
 
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A server, a user and a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl ClickHouseClient {
     pub fn query_with(&self, sql: &str, settings: &[(&str, &str)]) -> Result<String> {
         let mut target = format!("/?database={}", encode(&self.database));
         for (name, value) in settings {
-            target.push_str(&format!("&{name}={}", encode(value)));
+            target.extend(["&", name, "=", &encode(value)]);
         }
         let request = Request {
             method: "POST",

@@ -205,7 +205,10 @@ impl KafkaAdmin {
     /// Where the broker does not answer.
     pub fn group_members(&self, group: &str) -> Result<Vec<String>> {
         let list = self.consumer("")?.fetch_group_list(Some(group), TIMEOUT)?;
-        let members = list.groups().iter().flat_map(|group| group.members());
+        let members = list
+            .groups()
+            .iter()
+            .flat_map(rdkafka::groups::GroupInfo::members);
         Ok(members
             .map(|member| member.client_id().to_owned())
             .collect())
@@ -261,7 +264,7 @@ fn fetch_partitions(consumer: &BaseConsumer, topic: &str) -> Result<Vec<i32>> {
         .partitions()
         .iter()
         .filter(|it| it.leader() >= 0)
-        .map(|partition| partition.id())
+        .map(rdkafka::metadata::MetadataPartition::id)
         .collect();
     ids.sort_unstable();
     Ok(ids)

@@ -331,7 +331,7 @@ pub fn read_tail(path: &Path, lines: usize) -> String {
     let tail = all
         .get(all.len().saturating_sub(lines)..)
         .unwrap_or_default();
-    tail.iter().map(|line| format!("    {line}\n")).collect()
+    tail.iter().flat_map(|line| ["    ", line, "\n"]).collect()
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use rdkafka::{ClientConfig, Message as _};
 
 use crate::proxy::lock;
 
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_mins(1);
 const NIGHT_SHIFT: &str = include_str!("../data/vision-events.ndjson");
 
 /// Collects what could not be delivered.

@@ -267,7 +267,7 @@ impl LocalProcess {
     /// Where it does not end within a minute.
     pub fn once(dir: &Path, name: &str, yaml: &str) -> Result<i32> {
         let mut local = Self::start(dir, name, yaml, &["--once"])?;
-        let status = local.program.wait_exit(Duration::from_secs(60))?;
+        let status = local.program.wait_exit(Duration::from_mins(1))?;
         status.code().context("local ended by a signal")
     }
 

@@ -90,7 +90,7 @@ impl Stack {
                 kafka.fault_ports_file().to_string_lossy().into_owned(),
             ));
         }
-        self.env = env.clone();
+        self.env.clone_from(&env);
         run::write_record(&self.run_dir, &RunRecord { owner, env })
     }
 

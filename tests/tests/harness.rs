@@ -107,9 +107,9 @@ fn an_aborted_transaction_leaves_offsets_but_no_records() {
         transactions.begin().unwrap();
         transactions.send_json(&topic, 0, json).unwrap();
         if commits {
-            transactions.commit().unwrap()
+            transactions.commit().unwrap();
         } else {
-            transactions.abort().unwrap()
+            transactions.abort().unwrap();
         }
     }
     let end = || {

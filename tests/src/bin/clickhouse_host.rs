@@ -35,12 +35,12 @@ fn serve(mut args: Vec<OsString>) -> Result<(), String> {
         return Err("expected the path of libchdb.so as the first argument".into());
     }
     let library_path = args.remove(0);
-    let argv = build_argv(args)?;
+    let c_strings = build_argv(args)?;
     // SAFETY: loading runs the library's initialisers. The file is the checksummed one of the cache folder, this
     // program does nothing else before it, and the handle lives as long as `main`.
     let library = unsafe { Library::new(&library_path) }
         .map_err(|error| format!("cannot load {}: {error}", library_path.display()))?;
-    run(&library, argv)
+    run(&library, c_strings)
 }
 
 /// C strings of the program's name and its arguments.
@@ -51,8 +51,8 @@ fn build_argv(args: Vec<OsString>) -> Result<Vec<CString>, String> {
         .collect()
 }
 
-fn run(library: &Library, argv: Vec<CString>) -> Result<(), String> {
-    let mut pointers: Vec<*mut c_char> = argv.into_iter().map(CString::into_raw).collect();
+fn run(library: &Library, c_strings: Vec<CString>) -> Result<(), String> {
+    let mut pointers: Vec<*mut c_char> = c_strings.into_iter().map(CString::into_raw).collect();
     let count = c_int::try_from(pointers.len()).map_err(|_| "too many arguments".to_owned())?;
     // C programs may rely on `argv[argc] == NULL`.
     pointers.push(std::ptr::null_mut());

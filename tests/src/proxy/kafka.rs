@@ -109,7 +109,7 @@ impl KafkaProxy {
     /// # Errors
     /// Where none gets free.
     pub fn start(fault_ports: &Path) -> Result<Self> {
-        let (port, lease) = lease_port(fault_ports, Duration::from_secs(120))?;
+        let (port, lease) = lease_port(fault_ports, Duration::from_mins(2))?;
         let shared = Arc::new(Shared {
             broker: format!("127.0.0.1:{}", port.broker),
             fault: Mutex::new(KafkaFault::Pass),
@@ -205,8 +205,8 @@ impl Shared {
         let number = self.streams.add(&[&connection.client, &connection.broker]);
         if *lock(&self.fault) != KafkaFault::Cut {
             std::thread::scope(|scope| {
-                scope.spawn(|| self.run(&connection, || self.pass_replies(&connection)));
-                self.run(&connection, || self.pass_requests(&connection));
+                scope.spawn(|| run_direction(&connection, || self.pass_replies(&connection)));
+                run_direction(&connection, || self.pass_requests(&connection));
             });
         }
         self.streams.forget(number);
@@ -224,13 +224,6 @@ impl Shared {
             kept_replies: Mutex::default(),
             asked: Mutex::default(),
         })
-    }
-
-    /// One direction, to its end; then both streams are closed, which ends the other one.
-    fn run(&self, connection: &Connection, pass: impl Fn() -> io::Result<()>) {
-        let _ = pass();
-        let _ = connection.client.shutdown(Shutdown::Both);
-        let _ = connection.broker.shutdown(Shutdown::Both);
     }
 
     fn pass_requests(&self, connection: &Connection) -> io::Result<()> {
@@ -303,6 +296,13 @@ impl Connection {
             .count();
         requests + replies
     }
+}
+
+/// One direction, to its end; then both streams are closed, which ends the other one.
+fn run_direction(connection: &Connection, pass: impl Fn() -> io::Result<()>) {
+    let _ = pass();
+    let _ = connection.client.shutdown(Shutdown::Both);
+    let _ = connection.broker.shutdown(Shutdown::Both);
 }
 
 /// A frame with its length; `None` where the connection ended between two frames.

@@ -14,7 +14,7 @@ use crate::ports::PortLease;
 use crate::process::{Managed, managed_command, read_tail, spawn};
 use crate::{http, paths, run};
 
-const READY_WITHIN: Duration = Duration::from_secs(60);
+const READY_WITHIN: Duration = Duration::from_mins(1);
 const USERS: &str = include_str!("clickhouse/users.xml");
 const CONFIG: &str = include_str!("clickhouse/config.xml");
 /// Opens the ports, then keeps the program busy for ever.

@@ -17,7 +17,7 @@ use crate::ports::PortLease;
 use crate::process::{Managed, managed_command, read_tail, spawn};
 use crate::run;
 
-const READY_WITHIN: Duration = Duration::from_secs(120);
+const READY_WITHIN: Duration = Duration::from_mins(2);
 const PROPERTIES: &str = include_str!("kafka/server.properties");
 /// Clients under test that can have a proxy of their own at the same time.
 const FAULT_LISTENERS: usize = 10;
@@ -226,23 +226,20 @@ impl Kafka {
 
     fn render_properties(&self) -> String {
         let (plain, controller) = (&self.ports.plain, &self.ports.controller);
-        let fault = |pick: fn(&(PortLease, PortLease)) -> String| {
+        let fault = |render: fn(usize, &(PortLease, PortLease)) -> String| {
             let listeners = self.ports.fault.iter().enumerate();
             listeners
-                .map(|(index, ports)| format!(",FAULT{index}://{}", pick(ports)))
+                .map(|(index, ports)| render(index, ports))
                 .collect::<String>()
         };
-        let names: String = (0..self.ports.fault.len())
-            .map(|index| format!(",FAULT{index}:PLAINTEXT"))
-            .collect();
+        let listeners = fault(|index, (broker, _)| format!(",FAULT{index}://{}", broker.address()));
+        let advertised = fault(|index, (_, proxy)| format!(",FAULT{index}://{}", proxy.address()));
+        let names = fault(|index, _| format!(",FAULT{index}:PLAINTEXT"));
         PROPERTIES
             .replace("@PLAIN@", &plain.address())
             .replace("@CONTROLLER@", &controller.address())
-            .replace("@FAULT_LISTENERS@", &fault(|(broker, _)| broker.address()))
-            .replace(
-                "@FAULT_ADVERTISED@",
-                &fault(|(_, advertised)| advertised.address()),
-            )
+            .replace("@FAULT_LISTENERS@", &listeners)
+            .replace("@FAULT_ADVERTISED@", &advertised)
             .replace("@FAULT_NAMES@", &names)
             .replace("@DATA@", &self.dir.join("data").to_string_lossy())
     }

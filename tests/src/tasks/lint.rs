@@ -60,7 +60,7 @@ fn check_dependencies(deadline: Instant) -> Result<()> {
         deny(&["check", "licenses", "bans", "sources"]),
         deadline,
     )?;
-    let soon = Instant::now() + Duration::from_secs(60);
+    let soon = Instant::now() + Duration::from_mins(1);
     if run_command(
         "cargo deny",
         deny(&["--log-level", "off", "fetch", "db"]),

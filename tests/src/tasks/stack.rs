@@ -200,10 +200,7 @@ fn logs(lines: usize) -> Result<ExitCode> {
 }
 
 fn render_ready(dir: &Path, env: &[(String, String)]) -> String {
-    let mut text: String = env
-        .iter()
-        .map(|(name, value)| format!("  {name}={value}\n"))
-        .collect();
-    text.push_str(&format!("  logs and data: {}\n", dir.display()));
-    text
+    let variables = env.iter().map(|(name, value)| format!("  {name}={value}"));
+    let folder = format!("  logs and data: {}\n", dir.display());
+    variables.chain([folder]).collect::<Vec<_>>().join("\n")
 }
