@@ -4,42 +4,42 @@
 //! `FAKE_WORKER` is empty, or one of: `crash` (ends with 7 at once), `left-rows` (stops with 3),
 //! `stubborn` (ignores SIGTERM), `patient` (stops at the second SIGTERM).
 
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test program")]
+#![allow(clippy::print_stderr, reason = "a test program")]
 
 use std::io::Read as _;
 use std::process::exit;
 
+use anyhow::Context as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 #[tokio::main]
-async fn main() {
+async fn main() -> anyhow::Result<()> {
     let behaviour = std::env::var("FAKE_WORKER").unwrap_or_default();
     let args: Vec<_> = std::env::args().collect();
-    let value = |name: &str| {
-        args.iter()
-            .position(|arg| arg == name)
-            .map(|at| args[at + 1].clone())
-    };
-    std::fs::read_to_string(value("--config").unwrap()).unwrap();
-    assert!(args.iter().any(|arg| arg == "--exit-with-parent"));
+    std::fs::read_to_string(find_value(&args, "--config")?)?;
+    anyhow::ensure!(args.iter().any(|arg| arg == "--exit-with-parent"), "a worker must not outlive its parent");
     if behaviour == "crash" {
         eprintln!("fake worker: no broker answers");
         exit(7);
     }
-    let listener = TcpListener::bind(value("--listen").unwrap()).await.unwrap();
+    let listener = TcpListener::bind(find_value(&args, "--listen")?).await?;
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             tokio::spawn(answer(stream));
         }
     });
-    wait_stop(&behaviour).await;
+    wait_stop(&behaviour, signal(SignalKind::terminate())?).await;
     exit(if behaviour == "left-rows" { 3 } else { 0 });
 }
 
-async fn wait_stop(behaviour: &str) {
-    let mut terminate = signal(SignalKind::terminate()).unwrap();
+fn find_value<'a>(args: &'a [String], name: &str) -> anyhow::Result<&'a str> {
+    let at = args.iter().position(|arg| arg == name);
+    at.and_then(|at| args.get(at + 1)).map(String::as_str).with_context(|| format!("{name} is missing"))
+}
+
+async fn wait_stop(behaviour: &str, mut terminate: Signal) {
     std::thread::spawn(|| {
         // The parent holds the other end of the pipe for as long as it lives.
         let _ = std::io::stdin().read_to_end(&mut Vec::new());

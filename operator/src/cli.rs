@@ -69,7 +69,7 @@ pub struct LocalArgs {
     /// The worker program [default: clickhouse-sink-worker beside this program]
     #[arg(long, value_name = "FILE")]
     pub worker_bin: Option<PathBuf>,
-    /// Form of log lines on standard error; the level comes from RUST_LOG
+    /// Form of log lines on standard error; the level comes from `RUST_LOG`
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
     /// Give up where ClickHouse cannot be reached, or refuses, for so many seconds from the start [default: never]

@@ -5,6 +5,7 @@
 pub mod dry;
 pub mod local;
 
+use std::fmt::Write as _;
 use std::future::Future;
 use std::path::PathBuf;
 
@@ -28,6 +29,9 @@ pub struct FleetSpec {
 
 impl FleetSpec {
     /// A fleet of workers on one configuration.
+    ///
+    /// # Panics
+    /// Never: a configuration always becomes JSON.
     #[must_use]
     pub fn new(replicas: u32, config: WorkerConfig) -> Self {
         let json = serde_json::to_vec(&config)
@@ -43,11 +47,11 @@ impl FleetSpec {
 /// The first 8 bytes of a SHA-256, as hex: names a configuration or a set of credentials.
 #[must_use]
 pub fn render_revision(bytes: &[u8]) -> String {
-    Sha256::digest(bytes)
-        .iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    let mut hex = String::with_capacity(16);
+    for byte in Sha256::digest(bytes).iter().take(8) {
+        let _ = write!(hex, "{byte:02x}");
+    }
+    hex
 }
 
 /// What a fleet is.

@@ -158,12 +158,12 @@ fn print_plans(plans: &[(&Declaration, Validation, Plan)], output: Output) {
         match (output, validation) {
             (Output::Text, Validation::Valid(_)) => println!("# {name}\n{}", plan.render()),
             (Output::Text, Validation::Unknown(why)) => {
-                print_problem(&format!("{name}: {}: {}", why.reason, why.message))
+                print_problem(&format!("{name}: {}: {}", why.reason, why.message));
             }
             (Output::Text, Validation::Invalid(violations)) => {
-                violations
-                    .iter()
-                    .for_each(|violation| print_problem(&format!("{name}: {violation}")));
+                for violation in violations {
+                    print_problem(&format!("{name}: {violation}"));
+                }
             }
             (Output::Json, _) => {
                 println!(

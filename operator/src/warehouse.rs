@@ -16,7 +16,7 @@ use tokio::time::timeout;
 /// Longest wait for an answer to a read.
 const READ_DEADLINE: Duration = Duration::from_secs(10);
 /// Longest wait for a DDL statement: it is synchronous, and a busy server may queue it.
-const DDL_DEADLINE: Duration = Duration::from_secs(60);
+const DDL_DEADLINE: Duration = Duration::from_mins(1);
 
 /// What the server says about a text of the user's: the value, or why not.
 pub type Verdict = Result<String, String>;
@@ -236,16 +236,14 @@ impl ClickHouse {
         deadline: Duration,
         work: impl Future<Output = Result<T, ClientError>>,
     ) -> Result<T, WarehouseError> {
-        match timeout(deadline, work).await {
-            Ok(result) => result.map_err(|error| read_client_error(&self.url, &error)),
-            Err(_) => {
-                let deadline_ms = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
-                Err(WarehouseError::TimedOut {
-                    url: self.url.clone(),
-                    deadline_ms,
-                })
-            }
-        }
+        let Ok(result) = timeout(deadline, work).await else {
+            let deadline_ms = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
+            return Err(WarehouseError::TimedOut {
+                url: self.url.clone(),
+                deadline_ms,
+            });
+        };
+        result.map_err(|error| read_client_error(&self.url, &error))
     }
 }
 

@@ -118,7 +118,7 @@ impl Run {
                 start.elapsed() < DEADLINE,
                 "waited in vain for {what}\n{stdout}\n{stderr}"
             );
-            std::thread::sleep(Duration::from_millis(50));
+            std::thread::park_timeout(Duration::from_millis(50));
         }
     }
 
@@ -148,7 +148,7 @@ impl Run {
                 self.stdout(),
                 self.stderr()
             );
-            std::thread::sleep(Duration::from_millis(50));
+            std::thread::park_timeout(Duration::from_millis(50));
         }
     }
 
@@ -210,7 +210,7 @@ fn a_missing_table_is_made_workers_run_and_a_stop_is_clean() {
     run.wait_for_line("workers 2/2 | 22 rows");
     run.wait_for_line("| lag 8 | Ready");
     // Three rechecks later nothing more was done: what was applied observes as done.
-    std::thread::sleep(Duration::from_millis(3_500));
+    std::thread::park_timeout(Duration::from_millis(3_500));
     let steps = run.stderr().matches("Step was done.").count();
     assert_eq!(
         steps,
@@ -326,7 +326,7 @@ fn a_second_stop_signal_hurries_the_workers() {
     run.wait_for_line("| Ready");
     kill_process(run.pid(), Signal::TERM).unwrap();
     run.wait_for_log("Worker is asked to stop.");
-    std::thread::sleep(Duration::from_millis(500));
+    std::thread::park_timeout(Duration::from_millis(500));
     assert!(
         test_kill_process(run.worker_pids()[0]).is_ok(),
         "the first signal leaves the worker its time"
@@ -383,6 +383,14 @@ fn a_changed_file_drains_and_starts_anew_and_an_invalid_or_forbidden_change_move
     run.write(&sink(&run.database, "events", "  batch: { maxRows: 7 }"));
     run.wait_for("a second start", || run.worker_pids().len() == 2);
     run.wait_for_line("workers 1/1");
+    let state = run.folder.path().join(".clickhouse-sink/test.events");
+    let configurations = || {
+        let entries = fs::read_dir(&state)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        entries.filter(|name| name.starts_with("config-")).count()
+    };
+    run.wait_for("the old configuration's removal", || configurations() == 1);
     run.write("kind: [");
     run.wait_for_log("Changed files are invalid");
     run.write(

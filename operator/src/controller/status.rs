@@ -20,6 +20,10 @@ pub mod reasons {
     pub const PENDING: &str = "Pending";
     /// A changed declaration was refused; what ran before goes on.
     pub const CHANGE_REFUSED: &str = "ChangeRefused";
+    /// Workers drain for good.
+    pub const STOPPING: &str = "Stopping";
+    /// All workers have ended.
+    pub const STOPPED: &str = "Stopped";
 }
 
 /// How a sink is.

@@ -10,7 +10,7 @@ mod supervisor;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use secrecy::ExposeSecret as _;
 use tokio::sync::watch;
@@ -26,6 +26,7 @@ use crate::warehouse::Account;
 pub struct LocalFleet {
     folder: PathBuf,
     salt: Arc<[u8]>,
+    writing: Arc<Mutex<()>>,
     orders: watch::Sender<Orders>,
     state: watch::Receiver<FleetState>,
     supervisor: JoinHandle<()>,
@@ -51,11 +52,19 @@ impl LocalFleet {
         })?;
         let (orders, orders_receiver) = watch::channel(Orders::default());
         let (state_sender, state) = watch::channel(FleetState::default());
-        let supervisor = Supervisor::new(name.to_owned(), folder.clone(), worker_bin, state_sender);
+        let writing = Arc::new(Mutex::new(()));
+        let supervisor = Supervisor::new(
+            name.to_owned(),
+            folder.clone(),
+            worker_bin,
+            Arc::clone(&writing),
+            state_sender,
+        );
         let supervisor = tokio::spawn(supervisor.run(orders_receiver));
         Ok(Self {
             folder,
             salt,
+            writing,
             orders,
             state,
             supervisor,
@@ -134,9 +143,12 @@ impl Fleet for LocalFleet {
     }
 
     async fn apply(&self, spec: &FleetSpec, account: Option<&Account>) -> Result<(), FleetError> {
-        self.write_files(spec, account)?;
-        self.orders
-            .send_modify(|orders| orders.spec = Some(spec.clone()));
+        {
+            let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+            self.write_files(spec, account)?;
+            self.orders
+                .send_modify(|orders| orders.spec = Some(spec.clone()));
+        }
         // What is asked for shows at once in the state, so that the next plan is empty.
         let mut state = self.state.clone();
         let _ = state

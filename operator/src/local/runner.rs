@@ -77,7 +77,8 @@ impl Runner {
                 _ = slow_ticks.tick() => self.look_around(),
                 _ = ticks.tick() => self.reap(),
             }
-            if self.stop_signals > 0 && self.sinks.is_empty() {
+            if self.stop_signals > 0 && self.sinks.values().all(SinkHandle::is_stopped) {
+                // The last figures stay on the screen.
                 self.draw();
                 return self.decide_exit_code();
             }
@@ -85,7 +86,8 @@ impl Runner {
     }
 
     fn decide_exit_code(&self) -> u8 {
-        if self.exit_code == 0 && self.left_rows {
+        let left_rows = self.left_rows || self.sinks.values().any(SinkHandle::left_rows);
+        if self.exit_code == 0 && left_rows {
             EXIT_LEFT_ROWS
         } else {
             self.exit_code
@@ -161,6 +163,9 @@ impl Runner {
 
     /// Forgets sinks that have ended; one that came back into the files meanwhile starts anew.
     fn reap(&mut self) {
+        if self.stop_signals > 0 {
+            return;
+        }
         let ended: Vec<_> = self
             .sinks
             .iter()
@@ -172,7 +177,7 @@ impl Runner {
                 self.left_rows |= sink.left_rows();
             }
         }
-        if !ended.is_empty() && self.stop_signals == 0 {
+        if !ended.is_empty() {
             self.start_or_change();
         }
     }

@@ -88,17 +88,15 @@ fn render_clear(lines: usize) -> String {
 
 /// Lines without wrapping: a wrapped line would be cleared by half.
 fn render_block(lines: &[String]) -> String {
-    lines
+    let unwrapped = lines
         .iter()
-        .map(|line| format!("\x1b[?7l{line}\x1b[?7h\n"))
-        .collect()
+        .map(|line| ["\x1b[?7l", line, "\x1b[?7h\n"].concat());
+    unwrapped.collect::<Vec<_>>().concat()
 }
 
 fn render_changes(before: &[String], now: &[String]) -> String {
-    now.iter()
-        .filter(|line| !before.contains(line))
-        .map(|line| format!("{line}\n"))
-        .collect()
+    let changed = now.iter().filter(|line| !before.contains(line));
+    changed.flat_map(|line| [line.as_str(), "\n"]).collect()
 }
 
 /// One log event on its way to the screen.

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use crate::controller::declaration::Declaration;
 use crate::controller::reconcile;
-use crate::controller::status::{Outcome, SinkStatus, build_status};
+use crate::controller::status::{Outcome, SinkStatus, build_status, reasons};
 use crate::fleet::local::LocalFleet;
 use crate::fleet::{FleetError, FleetState};
 use crate::local::build_warehouse;
@@ -115,11 +115,35 @@ impl SinkHandle {
             refused: self.refused.clone(),
             ..self.outcome.borrow().clone()
         };
-        build_status(
+        let status = build_status(
             &self.orders.borrow().declaration,
             &outcome,
             &self.fleet.borrow(),
-        )
+        );
+        if self.is_stopping() {
+            self.build_stopping(status)
+        } else {
+            status
+        }
+    }
+
+    fn build_stopping(&self, status: SinkStatus) -> SinkStatus {
+        let reason = if self.is_stopped() {
+            reasons::STOPPED
+        } else {
+            reasons::STOPPING
+        };
+        let message = if self.left_rows() {
+            "rows were left for replay by the next start"
+        } else {
+            ""
+        };
+        SinkStatus {
+            reason,
+            message: message.to_owned(),
+            ready: false,
+            ..status
+        }
     }
 
     /// True where a worker that was stopped left rows for replay.

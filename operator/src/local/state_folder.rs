@@ -4,6 +4,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -115,6 +116,7 @@ fn lock_folder(path: &Path) -> Result<File, StateFolderError> {
     let file = File::options()
         .create(true)
         .append(true)
+        .mode(0o600)
         .open(&lock_path)
         .map_err(fail)?;
     match file.try_lock() {

@@ -3,18 +3,21 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Mutex;
 
 use clickhouse_sink_crds::manifest::{Manifest, parse_manifests};
 use clickhouse_sink_crds::resolve::{expected_table, rejected_table};
 use clickhouse_sink_crds::table::{ObservedColumn, ObservedTable, TableDefinition};
 
+use crate::controller::reconcile;
 use crate::controller::apply::{Applied, Failure};
 use crate::controller::declaration::Declaration;
 use crate::controller::observe::{Observation, Reading, ServerReading, Unreachable};
 use crate::controller::plan::{FleetStep, Plan, build_plan};
 use crate::controller::status::{Outcome, build_status};
 use crate::controller::validate::{Validation, validate};
-use crate::fleet::{FleetState, Health, Hold, WorkerPhase, WorkerView};
+use crate::fleet::{Fleet, FleetError, FleetSpec, FleetState, Health, Hold, WorkerPhase, WorkerView};
+use crate::warehouse::{Account, Verdict, Warehouse, WarehouseError};
 
 const SINK: &str = r#"
 apiVersion: clickhouse-sink.io/v1alpha1
@@ -245,6 +248,88 @@ fn all_that_the_server_refuses_is_told_at_once() {
             "spec.table.columns[2].default: expected a constant of type String: unknown identifier",
         ]
     );
+}
+
+/// Refuses statements that hold a word, and remembers the others.
+struct Refusing {
+    word: &'static str,
+    done: Mutex<Vec<String>>,
+}
+
+impl Warehouse for Refusing {
+    async fn fetch_version(&self) -> Result<String, WarehouseError> {
+        Ok("26.7".to_owned())
+    }
+
+    async fn fetch_database_exists(&self, _database: &str) -> Result<bool, WarehouseError> {
+        Ok(false)
+    }
+
+    async fn fetch_table(&self, _database: &str, _name: &str) -> Result<Option<ObservedTable>, WarehouseError> {
+        Ok(None)
+    }
+
+    async fn fetch_canonical(&self, expression: &str) -> Result<Verdict, WarehouseError> {
+        Ok(Ok(expression.to_owned()))
+    }
+
+    async fn fetch_constant(&self, _expression: &str, _data_type: &str) -> Result<Verdict, WarehouseError> {
+        Ok(Ok("0".to_owned()))
+    }
+
+    async fn apply_statement(&self, sql: &str) -> Result<(), WarehouseError> {
+        if sql.contains(self.word) {
+            return Err(WarehouseError::Server { code: 497, message: "not enough privileges".to_owned() });
+        }
+        self.done.lock().unwrap().push(sql.to_owned());
+        Ok(())
+    }
+}
+
+/// Remembers that it was asked to run.
+#[derive(Default)]
+struct Watched {
+    runs: Mutex<u32>,
+}
+
+impl Fleet for Watched {
+    fn locate_credentials(&self, _account: &Account) -> PathBuf {
+        PathBuf::new()
+    }
+
+    async fn fetch_state(&self) -> FleetState {
+        FleetState::default()
+    }
+
+    async fn apply_replicas(&self, _replicas: u32) -> Result<(), FleetError> {
+        Ok(())
+    }
+
+    async fn apply(&self, _spec: &FleetSpec, _account: Option<&Account>) -> Result<(), FleetError> {
+        *self.runs.lock().unwrap() += 1;
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn apply_stops_at_the_first_error_says_what_was_done_and_starts_no_worker() {
+    let warehouse = Refusing { word: "events_rejected", done: Mutex::default() };
+    let fleet = Watched::default();
+    let done = reconcile(&warehouse, &fleet, &declare(SINK)).await;
+    assert_eq!(done.applied.done, ["create database ops", "create table ops.events"]);
+    let failed = done.applied.failed.as_ref().unwrap();
+    assert_eq!((failed.step.as_str(), failed.why.reason), ("create table ops.events_rejected", "ClickHouseAccessDenied"));
+    assert_eq!((warehouse.done.lock().unwrap().len(), *fleet.runs.lock().unwrap()), (2, 0));
+    assert_eq!(done.requeue_ms(), 5_000);
+}
+
+#[tokio::test]
+async fn apply_does_everything_in_order_and_then_runs_the_workers() {
+    let warehouse = Refusing { word: "nothing at all", done: Mutex::default() };
+    let fleet = Watched::default();
+    let done = reconcile(&warehouse, &fleet, &declare(SINK)).await;
+    assert_eq!((done.applied.done.len(), done.applied.failed), (4, None));
+    assert_eq!(*fleet.runs.lock().unwrap(), 1);
 }
 
 fn worker(phase: WorkerPhase, ready: bool) -> WorkerView {

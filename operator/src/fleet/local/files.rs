@@ -5,7 +5,7 @@
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Makes a folder, and those above it, for this account alone.
 ///
@@ -30,6 +30,35 @@ pub fn write_private_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&unfinished, path)
+}
+
+/// Removes configurations and credentials other than those to keep; what cannot be removed is tried the next time.
+pub fn remove_old_files(folder: &Path, keep: &[PathBuf]) {
+    for path in list_old_files(folder, keep) {
+        let removed = if path.is_dir() {
+            fs::remove_dir_all(&path)
+        } else {
+            fs::remove_file(&path)
+        };
+        if let Err(error) = removed {
+            tracing::warn!(path = %path.display(), %error, "Old file cannot be removed.");
+        }
+    }
+}
+
+fn list_old_files(folder: &Path, keep: &[PathBuf]) -> Vec<PathBuf> {
+    let is_ours = |path: &PathBuf| {
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or_default();
+        name.starts_with("config-") || name.starts_with("credentials-")
+    };
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.path())
+        .filter(|path| is_ours(path) && !keep.contains(path))
+        .collect()
 }
 
 /// The last part of a text file, at most `max_bytes` of it; empty where it cannot be read.
@@ -58,6 +87,26 @@ mod tests {
         assert_eq!(mode(&folder.join("password")), 0o600);
         assert_eq!(fs::read(folder.join("password")).unwrap(), b"secret");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn only_configurations_and_credentials_that_nobody_needs_are_removed() {
+        let root = tempfile::tempdir().unwrap();
+        let path = |name: &str| root.path().join(name);
+        for folder in ["credentials-a", "credentials-b"] {
+            make_private_folder(&path(folder)).unwrap();
+            write_private_file(&path(folder).join("password"), b"x").unwrap();
+        }
+        for file in ["config-a.json", "config-b.json", "worker-0.log"] {
+            write_private_file(&path(file), b"x").unwrap();
+        }
+        remove_old_files(root.path(), &[path("config-b.json"), path("credentials-b")]);
+        let mut left: Vec<_> = fs::read_dir(root.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        left.sort();
+        assert_eq!(left, ["config-b.json", "credentials-b", "worker-0.log"]);
     }
 
     #[test]

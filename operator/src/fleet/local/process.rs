@@ -8,19 +8,22 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::sleep;
 
 use crate::fleet::Health;
 use crate::fleet::local::health::fetch_health;
 
 /// How often a worker is asked how it is.
 const ASK_EVERY: Duration = Duration::from_millis(500);
+/// How often a worker that stops is asked, so that the rows of its last flush are counted.
+const ASK_EVERY_STOPPING: Duration = Duration::from_millis(25);
 
 /// A running worker. Its standard input is a pipe that we hold: when this process dies in whatever way, the worker
 /// reads its end and stops.
@@ -30,6 +33,7 @@ pub(super) struct Process {
     port: u16,
     health: watch::Receiver<Health>,
     asking: AbortHandle,
+    is_stopping: Arc<Notify>,
 }
 
 impl Process {
@@ -60,12 +64,14 @@ impl Process {
             // Ctrl-C at the terminal is for us; workers are told by us, once, in their own time.
             .process_group(0)
             .spawn()?;
-        let (asking, health) = spawn_asking(port);
+        let is_stopping = Arc::new(Notify::new());
+        let (asking, health) = spawn_asking(port, Arc::clone(&is_stopping));
         Ok(Self {
             child,
             port,
             health,
             asking,
+            is_stopping,
         })
     }
 
@@ -88,6 +94,7 @@ impl Process {
 
     /// Asks it to stop: SIGTERM.
     pub(super) fn send_terminate(&self) {
+        self.is_stopping.notify_one();
         if let Some(pid) = self.pid() {
             let _ = kill_process(pid, Signal::TERM);
         }
@@ -120,15 +127,17 @@ fn find_free_port() -> io::Result<u16> {
         .port())
 }
 
-fn spawn_asking(port: u16) -> (AbortHandle, watch::Receiver<Health>) {
+fn spawn_asking(port: u16, is_stopping: Arc<Notify>) -> (AbortHandle, watch::Receiver<Health>) {
     let (sender, receiver) = watch::channel(Health::default());
     let task = tokio::spawn(async move {
-        let mut ticks = interval(ASK_EVERY);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut pause = ASK_EVERY;
         loop {
-            ticks.tick().await;
             let last = sender.borrow().clone();
             sender.send_replace(fetch_health(port, &last).await);
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = is_stopping.notified() => pause = ASK_EVERY_STOPPING,
+            }
         }
     });
     (task.abort_handle(), receiver)

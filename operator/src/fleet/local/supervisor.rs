@@ -4,13 +4,14 @@
 
 use std::path::PathBuf;
 use std::process::ExitStatus;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::fleet::local::decide::{Action, Slot, Wanted, decide_after_end, decide_fleet};
-use crate::fleet::local::files::read_tail;
+use crate::fleet::local::files::{read_tail, remove_old_files};
 use crate::fleet::local::locate_config;
 use crate::fleet::local::process::Process;
 use crate::fleet::{FleetSpec, FleetState, Health, WorkerPhase, WorkerView};
@@ -72,6 +73,10 @@ pub(super) struct Supervisor {
     members: Vec<Member>,
     rows_inserted: u64,
     rejected: u64,
+    /// Held while files are written and ordered, so that none is forgotten before its time.
+    writing: Arc<Mutex<()>>,
+    kept_files: Vec<PathBuf>,
+    kept_revision: String,
     started: Instant,
     state: watch::Sender<FleetState>,
 }
@@ -82,6 +87,7 @@ impl Supervisor {
         name: String,
         folder: PathBuf,
         worker_bin: PathBuf,
+        writing: Arc<Mutex<()>>,
         state: watch::Sender<FleetState>,
     ) -> Self {
         Self {
@@ -92,6 +98,9 @@ impl Supervisor {
             members: Vec::new(),
             rows_inserted: 0,
             rejected: 0,
+            writing,
+            kept_files: Vec::new(),
+            kept_revision: String::new(),
             started: Instant::now(),
             state,
         }
@@ -112,6 +121,7 @@ impl Supervisor {
             let stops = now.stop_signals.max(u32::from(!is_connected));
             self.take_orders(&now, stops);
             self.step();
+            self.forget_old_files(&orders);
             if stops > stop_signals.max(1) {
                 self.hurry();
             }
@@ -129,6 +139,9 @@ impl Supervisor {
             replicas: if stops > 0 { 0 } else { spec.replicas },
             grace_ms: u64::from(spec.config.shutdown.termination_grace_period_seconds()) * 1_000,
         };
+        self.kept_files = vec![locate_config(&self.folder, &spec.revision)];
+        self.kept_files
+            .extend(spec.config.clickhouse.credentials_dir.clone());
         while self.members.len() < spec.replicas as usize {
             self.members.push(Member::new());
         }
@@ -152,6 +165,25 @@ impl Supervisor {
             self.act(index, action, now_ms);
         }
         self.publish();
+    }
+
+    /// Once every worker runs on the wanted revision, older configurations and credentials are of no use to anybody.
+    fn forget_old_files(&mut self, orders: &watch::Receiver<Orders>) {
+        let is_current = |member: &Member| match &member.slot {
+            Slot::Running { revision, .. } => *revision == self.wanted.revision,
+            Slot::Empty { .. } => true,
+            Slot::Draining { .. } => false,
+        };
+        let is_new = self.kept_revision != self.wanted.revision;
+        if !is_new || self.wanted.revision.is_empty() || !self.members.iter().all(is_current) {
+            return;
+        }
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        // What is written by now belongs to orders that we have not seen yet.
+        if !orders.has_changed().unwrap_or(true) {
+            remove_old_files(&self.folder, &self.kept_files);
+            self.kept_revision.clone_from(&self.wanted.revision);
+        }
     }
 
     fn note_end(&mut self, index: usize, now_ms: u64) {
