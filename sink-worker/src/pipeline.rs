@@ -172,8 +172,12 @@ fn build_settings(config: &WorkerConfig, index: usize) -> ConsumerSettings {
     let mut settings = ConsumerSettings::new(config.kafka.bootstrap_servers.clone(), &config.kafka.group_id, &client_id);
     settings.properties.clone_from(&config.kafka.properties);
     let share = config.memory_budget_bytes * FETCH_SHARE_PERCENT / 100 / u64::from(config.threads.max(1));
-    let queued = (share / 4 / 1024).clamp(64, 16 * 1024);
-    settings.queued_kbytes_per_partition = u32::try_from(queued).unwrap_or(u32::MAX);
+    let bytes = |part: u64, most: u64| u32::try_from((share / part).clamp(64 * 1024, most)).unwrap_or(u32::MAX);
+    // librdkafka counts payloads only: a small record costs it three times its size. The share is meant for four
+    // partitions with a backlog and one response being read.
+    settings.queued_kbytes_per_partition = bytes(16, 16 * 1024 * 1024) / 1024;
+    settings.fetch_partition_bytes = bytes(32, 2 * 1024 * 1024);
+    settings.fetch_response_bytes = bytes(8, 32 * 1024 * 1024);
     settings
 }
 

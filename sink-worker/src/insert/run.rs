@@ -281,9 +281,14 @@ async fn encode(context: &Arc<InsertContext>, cluster_id: &str, pieces: &[Piece<
 }
 
 fn encode_blocks(blocks: &[Arc<Block>], compression: Compression) -> Vec<u8> {
-    let mut native = Vec::with_capacity(blocks.iter().map(|block| block.bytes()).sum::<usize>() + 4096);
-    blocks.iter().for_each(|block| block.write_native(&mut native));
-    compress_body(&native, compression)
+    let mut native = Vec::with_capacity(blocks.iter().map(|block| block.bytes()).max().unwrap_or(0) + 4096);
+    let mut body = Vec::new();
+    for block in blocks {
+        native.clear();
+        block.write_native(&mut native);
+        body.extend_from_slice(&compress_body(&native, compression));
+    }
+    body
 }
 
 /// Waits until the table is known and as declared; says why while it waits.
