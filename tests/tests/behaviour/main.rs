@@ -1,7 +1,12 @@
 //! What the worker and local mode do with records, replies, tables and declarations, on the real components.
 //!
 //! Must not be here: crashes, outages and rebalances (`delivery`), the harness itself (`harness`).
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::float_cmp,
+    reason = "a test; counts are whole numbers"
+)]
 
 mod columns;
 mod fields;

@@ -81,9 +81,13 @@ fn rejected_records_are_acknowledged_before_the_insert_that_leaves_them_out_is_s
     let scene = Scene::new("rejected_first", 1);
     scene.proxy.set_on(Fault::DropReply, On::Containing("vision_events_rejected".into()));
     scene.produce(0, [stat_event(0, 0), "bad".to_owned(), stat_event(0, 1)]);
-    let worker = scene.start();
-    let hold = wait_hold(&worker, "DeadLetterUnavailable");
-    assert_eq!(hold["partition"], format!("{}/0", scene.topic));
+    let _worker = scene.start();
+    let tried = |at_least| {
+        eventually_eq(SOON, "tries are many", &true, || {
+            Ok(scene.rejected_inserts().len() >= at_least)
+        })
+    };
+    tried(3).unwrap();
     stays_eq(Duration::from_secs(2), "INSERTs into the table", &0, || Ok(scene.table_inserts().len())).unwrap();
     assert_eq!(scene.committed(), [Some(0)]);
     scene.proxy.pass();
@@ -104,6 +108,7 @@ fn a_rejected_table_that_is_missing_holds_the_records_and_goes_on_when_it_is_mad
     let worker = scene.start_with(&scene.config());
     scene.produce(0, ["bad".to_owned(), stat_event(0, 1)]);
     let hold = wait_hold(&worker, "DeadLetterUnavailable");
+    assert_eq!(hold["partition"], format!("{}/0", scene.topic));
     assert!(hold["message"].as_str().unwrap().contains("Code: 60"), "{hold}");
     assert_eq!((scene.count(), scene.committed()), (0, vec![Some(0)]));
     scene.query(&create);

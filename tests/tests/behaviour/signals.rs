@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clickhouse_sink_tests::programs::WorkerProcess;
-use clickhouse_sink_tests::proxy::{Fault, On};
+use clickhouse_sink_tests::proxy::{Canned, Fault, On};
 use clickhouse_sink_tests::wait::{eventually_eq, stays_eq};
 use serde_json::{Value, json};
 
@@ -92,10 +92,12 @@ fn the_state_tells_each_session_each_hold_and_the_figures() {
         "rejected": 1, "buffered_bytes": 0, "memory_budget_bytes": 268_435_456, "in_flight": 0, "draining": false,
     });
     eventually_eq(SOON, "/state", &expected, || Ok(without_names(worker.state()?))).unwrap();
-    scene.proxy.set_on(Fault::Cut, On::Containing("vision_events_rejected".into()));
+    let refusal = Canned::error(404, 60, "Table vision_events_rejected does not exist");
+    scene.proxy.set_on(Fault::Replace(refusal), On::Containing("vision_events_rejected".into()));
     scene.produce(1, ["bad"]);
     let hold = wait_hold(&worker, "DeadLetterUnavailable");
-    let fields: Vec<&str> = hold.as_object().unwrap().keys().map(String::as_str).collect();
+    let mut fields: Vec<&str> = hold.as_object().unwrap().keys().map(String::as_str).collect();
+    fields.sort_unstable();
     assert_eq!(fields, ["id", "message", "partition", "reason", "since_seconds"]);
     assert_eq!(worker.state().unwrap()["in_flight"], 1);
 }

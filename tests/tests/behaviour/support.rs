@@ -21,27 +21,27 @@ use clickhouse_sink_tests::wait::{eventually, eventually_eq};
 use serde_json::{Value, json};
 
 /// Long enough for a busy machine.
-pub const SOON: Duration = Duration::from_secs(40);
+pub(crate) const SOON: Duration = Duration::from_secs(90);
 
 /// A sink with what it works on; partitions start at 0.
-pub struct Scene {
-    pub env: &'static Env,
-    pub database: Database,
-    pub topic: String,
-    pub group: String,
-    pub dir: PathBuf,
-    pub proxy: ClickHouseProxy,
-    pub sink: SinkBuilder,
+pub(crate) struct Scene {
+    pub(crate) env: &'static Env,
+    pub(crate) database: Database,
+    pub(crate) topic: String,
+    pub(crate) group: String,
+    pub(crate) dir: PathBuf,
+    pub(crate) proxy: ClickHouseProxy,
+    pub(crate) sink: SinkBuilder,
 }
 
 impl Scene {
     /// A sink of a fresh topic; its batches wait 100 ms.
-    pub fn new(what: &str, partitions: i32) -> Self {
+    pub(crate) fn new(what: &str, partitions: i32) -> Self {
         Self::of_topic(what, &Env::get().unwrap().topic(what, partitions).unwrap())
     }
 
     /// As [`Self::new`], of a topic that is there.
-    pub fn of_topic(what: &str, topic: &str) -> Self {
+    pub(crate) fn of_topic(what: &str, topic: &str) -> Self {
         let env = Env::get().unwrap();
         let database = env.database(what).unwrap();
         let proxy = env.clickhouse_proxy().unwrap();
@@ -53,20 +53,20 @@ impl Scene {
         Self { env, database, topic, group, dir, proxy, sink }
     }
 
-    pub fn set(mut self, path: &str, value: impl Into<Value>) -> Self {
+    pub(crate) fn set(mut self, path: &str, value: impl Into<Value>) -> Self {
         self.sink = self.sink.set(path, value);
         self
     }
 
     /// Gives the sink's table these columns, keyed by the first.
-    pub fn columns(self, columns: Value) -> Self {
+    pub(crate) fn columns(self, columns: Value) -> Self {
         let key = columns[0]["name"].clone();
         let mut scene = self.set("table.columns", columns).set("table.orderBy", json!([key]));
         scene.sink = scene.sink.set("table.engine", json!({ "mergeTree": {} })).unset("table.partitionBy");
         scene
     }
 
-    pub fn declared(&self) -> ClickHouseSink {
+    pub(crate) fn declared(&self) -> ClickHouseSink {
         let yaml = self.sink.yaml().unwrap();
         let manifests = parse_manifests(&yaml, "test.yaml").unwrap();
         let sinks = manifests.into_iter().filter_map(|manifest| match manifest {
@@ -76,11 +76,11 @@ impl Scene {
         sinks.last().unwrap()
     }
 
-    pub fn config(&self) -> WorkerConfig {
+    pub(crate) fn config(&self) -> WorkerConfig {
         resolve(&self.declared(), &ResolveInputs { uid: self.group.clone(), ..ResolveInputs::default() })
     }
 
-    pub fn create_tables(&self) {
+    pub(crate) fn create_tables(&self) {
         let sink = self.declared();
         for table in [expected_table(&sink), rejected_table(&sink)] {
             self.query(&render_create_table(&table));
@@ -88,23 +88,23 @@ impl Scene {
     }
 
     /// Makes the tables where they are missing and starts a worker.
-    pub fn start(&self) -> WorkerProcess {
+    pub(crate) fn start(&self) -> WorkerProcess {
         self.create_tables();
         self.start_with(&self.config())
     }
 
-    pub fn start_with(&self, config: &WorkerConfig) -> WorkerProcess {
+    pub(crate) fn start_with(&self, config: &WorkerConfig) -> WorkerProcess {
         WorkerProcess::start(&self.dir, "worker", config).unwrap()
     }
 
     /// A worker that has made its positions: what is produced from now on is read by it.
-    pub fn start_reading(&self) -> WorkerProcess {
+    pub(crate) fn start_reading(&self) -> WorkerProcess {
         let worker = self.start();
         self.wait_reading(&worker);
         worker
     }
 
-    pub fn wait_reading(&self, worker: &WorkerProcess) {
+    pub(crate) fn wait_reading(&self, worker: &WorkerProcess) {
         eventually(SOON, "every session runs", || {
             let state = worker.state()?;
             let sessions = state["sessions"].as_array().cloned().unwrap_or_default();
@@ -116,7 +116,7 @@ impl Scene {
     }
 
     /// A worker with an account of its own.
-    pub fn config_as(&self, (user, password): (&str, &str)) -> WorkerConfig {
+    pub(crate) fn config_as(&self, (user, password): (&str, &str)) -> WorkerConfig {
         let folder = self.dir.join(format!("credentials-{user}-{password}"));
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("username"), user).unwrap();
@@ -126,20 +126,20 @@ impl Scene {
         config
     }
 
-    pub fn local(&self, args: &[&str]) -> LocalProcess {
+    pub(crate) fn local(&self, args: &[&str]) -> LocalProcess {
         self.local_on(&self.sink, args)
     }
 
-    pub fn local_on(&self, sink: &SinkBuilder, args: &[&str]) -> LocalProcess {
+    pub(crate) fn local_on(&self, sink: &SinkBuilder, args: &[&str]) -> LocalProcess {
         LocalProcess::start(&self.dir, "sink", &sink.yaml().unwrap(), args).unwrap()
     }
 
-    pub fn producer(&self) -> Producer {
+    pub(crate) fn producer(&self) -> Producer {
         self.env.producer().unwrap()
     }
 
     /// Produces texts to one partition, in order.
-    pub fn produce<T: AsRef<[u8]>>(&self, partition: i32, payloads: impl IntoIterator<Item = T>) {
+    pub(crate) fn produce<T: AsRef<[u8]>>(&self, partition: i32, payloads: impl IntoIterator<Item = T>) {
         let producer = self.producer();
         for payload in payloads {
             producer.send(&self.topic, partition, None, Some(payload.as_ref())).unwrap();
@@ -148,48 +148,48 @@ impl Scene {
     }
 
     /// Produces so many good events to partition 0.
-    pub fn produce_events(&self, count: u64) {
+    pub(crate) fn produce_events(&self, count: u64) {
         self.produce(0, (0..count).map(|index| stat_event(0, index)));
     }
 
-    pub fn query(&self, sql: &str) -> String {
+    pub(crate) fn query(&self, sql: &str) -> String {
         self.database.client().query(sql).unwrap()
     }
 
-    pub fn rows(&self, select: &str) -> Vec<Value> {
+    pub(crate) fn rows(&self, select: &str) -> Vec<Value> {
         self.database.client().rows(select).unwrap()
     }
 
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.database.client().count("vision_events").unwrap()
     }
 
-    pub fn committed(&self) -> Vec<Option<i64>> {
+    pub(crate) fn committed(&self) -> Vec<Option<i64>> {
         self.env.kafka().committed(&self.group, &self.topic).unwrap()
     }
 
-    pub fn wait_count(&self, count: u64) {
+    pub(crate) fn wait_count(&self, count: u64) {
         eventually_eq(SOON, "count()", &count, || self.database.client().count("vision_events")).unwrap();
     }
 
-    pub fn wait_committed(&self, offsets: &[i64]) {
+    pub(crate) fn wait_committed(&self, offsets: &[i64]) {
         let expected: Vec<Option<i64>> = offsets.iter().copied().map(Some).collect();
         eventually_eq(SOON, "committed offsets", &expected, || self.env.kafka().committed(&self.group, &self.topic)).unwrap();
     }
 
     /// INSERTs that went to the sink's table, in order.
-    pub fn table_inserts(&self) -> Vec<clickhouse_sink_tests::proxy::Seen> {
+    pub(crate) fn table_inserts(&self) -> Vec<clickhouse_sink_tests::proxy::Seen> {
         let inserts = self.proxy.inserts();
         inserts.into_iter().filter(|seen| seen.statement.contains(".`vision_events` ")).collect()
     }
 
     /// INSERTs that went to the rejected table, in order.
-    pub fn rejected_inserts(&self) -> Vec<clickhouse_sink_tests::proxy::Seen> {
+    pub(crate) fn rejected_inserts(&self) -> Vec<clickhouse_sink_tests::proxy::Seen> {
         let inserts = self.proxy.inserts();
         inserts.into_iter().filter(|seen| seen.statement.contains(".`vision_events_rejected` ")).collect()
     }
 
-    pub fn wait_table_inserts(&self, at_least: usize) {
+    pub(crate) fn wait_table_inserts(&self, at_least: usize) {
         eventually(SOON, "attempts to insert", || {
             let found = self.table_inserts().len();
             ensure!(found >= at_least, "{found} of {at_least}");
@@ -200,12 +200,12 @@ impl Scene {
 }
 
 /// A metric of a worker, 0 where it has no sample yet.
-pub fn metric(worker: &WorkerProcess, name: &str, labels: &[&str]) -> Result<f64> {
+pub(crate) fn metric(worker: &WorkerProcess, name: &str, labels: &[&str]) -> Result<f64> {
     Ok(worker.metrics()?.sum(&format!("clickhouse_sink_worker_{name}"), labels).unwrap_or(0.0))
 }
 
 /// Waits until a worker is held (or a batch of it waits) for this reason; gives the hold.
-pub fn wait_hold(worker: &WorkerProcess, reason: &str) -> Value {
+pub(crate) fn wait_hold(worker: &WorkerProcess, reason: &str) -> Value {
     eventually(SOON, &format!("a hold {reason}"), || {
         let state = worker.state()?;
         let holds = state["holds"].as_array().cloned().unwrap_or_default();
@@ -216,7 +216,7 @@ pub fn wait_hold(worker: &WorkerProcess, reason: &str) -> Value {
 }
 
 /// Waits until `/readyz` answers 503 with a reason that holds this text; gives the reasons.
-pub fn wait_not_ready(worker: &WorkerProcess, text: &str) -> String {
+pub(crate) fn wait_not_ready(worker: &WorkerProcess, text: &str) -> String {
     eventually(SOON, &format!("not ready: {text}"), || {
         let answer = worker.get("/readyz")?;
         ensure!(answer.status == 503 && answer.text().contains(text), "{} {}", answer.status, answer.text());
@@ -226,12 +226,12 @@ pub fn wait_not_ready(worker: &WorkerProcess, text: &str) -> String {
 }
 
 /// Upper-case hex as the server's `hex()` writes it.
-pub fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
 /// A good event with one field replaced by raw JSON text.
-pub fn event_with(id: &str, field: &str, json: &str) -> String {
+pub(crate) fn event_with(id: &str, field: &str, json: &str) -> String {
     let mut event: Value = serde_json::from_str(&stat_event(0, 1)).unwrap();
     event["event_id"] = id.into();
     event[field] = "@".into();
