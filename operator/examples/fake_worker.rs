@@ -19,7 +19,10 @@ async fn main() -> anyhow::Result<()> {
     let behaviour = std::env::var("FAKE_WORKER").unwrap_or_default();
     let args: Vec<_> = std::env::args().collect();
     std::fs::read_to_string(find_value(&args, "--config")?)?;
-    anyhow::ensure!(args.iter().any(|arg| arg == "--exit-with-parent"), "a worker must not outlive its parent");
+    anyhow::ensure!(
+        args.iter().any(|arg| arg == "--exit-with-parent"),
+        "a worker must not outlive its parent"
+    );
     if behaviour == "crash" {
         eprintln!("fake worker: no broker answers");
         exit(7);
@@ -36,7 +39,9 @@ async fn main() -> anyhow::Result<()> {
 
 fn find_value<'a>(args: &'a [String], name: &str) -> anyhow::Result<&'a str> {
     let at = args.iter().position(|arg| arg == name);
-    at.and_then(|at| args.get(at + 1)).map(String::as_str).with_context(|| format!("{name} is missing"))
+    at.and_then(|at| args.get(at + 1))
+        .map(String::as_str)
+        .with_context(|| format!("{name} is missing"))
 }
 
 async fn wait_stop(behaviour: &str, mut terminate: Signal) {

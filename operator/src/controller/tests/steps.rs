@@ -9,14 +9,16 @@ use clickhouse_sink_crds::manifest::{Manifest, parse_manifests};
 use clickhouse_sink_crds::resolve::{expected_table, rejected_table};
 use clickhouse_sink_crds::table::{ObservedColumn, ObservedTable, TableDefinition};
 
-use crate::controller::reconcile;
 use crate::controller::apply::{Applied, Failure};
 use crate::controller::declaration::Declaration;
 use crate::controller::observe::{Observation, Reading, ServerReading, Unreachable};
 use crate::controller::plan::{FleetStep, Plan, build_plan};
+use crate::controller::reconcile;
 use crate::controller::status::{Outcome, build_status};
 use crate::controller::validate::{Validation, validate};
-use crate::fleet::{Fleet, FleetError, FleetSpec, FleetState, Health, Hold, WorkerPhase, WorkerView};
+use crate::fleet::{
+    Fleet, FleetError, FleetSpec, FleetState, Health, Hold, WorkerPhase, WorkerView,
+};
 use crate::warehouse::{Account, Verdict, Warehouse, WarehouseError};
 
 const SINK: &str = r#"
@@ -265,7 +267,11 @@ impl Warehouse for Refusing {
         Ok(false)
     }
 
-    async fn fetch_table(&self, _database: &str, _name: &str) -> Result<Option<ObservedTable>, WarehouseError> {
+    async fn fetch_table(
+        &self,
+        _database: &str,
+        _name: &str,
+    ) -> Result<Option<ObservedTable>, WarehouseError> {
         Ok(None)
     }
 
@@ -273,13 +279,20 @@ impl Warehouse for Refusing {
         Ok(Ok(expression.to_owned()))
     }
 
-    async fn fetch_constant(&self, _expression: &str, _data_type: &str) -> Result<Verdict, WarehouseError> {
+    async fn fetch_constant(
+        &self,
+        _expression: &str,
+        _data_type: &str,
+    ) -> Result<Verdict, WarehouseError> {
         Ok(Ok("0".to_owned()))
     }
 
     async fn apply_statement(&self, sql: &str) -> Result<(), WarehouseError> {
         if sql.contains(self.word) {
-            return Err(WarehouseError::Server { code: 497, message: "not enough privileges".to_owned() });
+            return Err(WarehouseError::Server {
+                code: 497,
+                message: "not enough privileges".to_owned(),
+            });
         }
         self.done.lock().unwrap().push(sql.to_owned());
         Ok(())
@@ -313,19 +326,37 @@ impl Fleet for Watched {
 
 #[tokio::test]
 async fn apply_stops_at_the_first_error_says_what_was_done_and_starts_no_worker() {
-    let warehouse = Refusing { word: "events_rejected", done: Mutex::default() };
+    let warehouse = Refusing {
+        word: "events_rejected",
+        done: Mutex::default(),
+    };
     let fleet = Watched::default();
     let done = reconcile(&warehouse, &fleet, &declare(SINK)).await;
-    assert_eq!(done.applied.done, ["create database ops", "create table ops.events"]);
+    assert_eq!(
+        done.applied.done,
+        ["create database ops", "create table ops.events"]
+    );
     let failed = done.applied.failed.as_ref().unwrap();
-    assert_eq!((failed.step.as_str(), failed.why.reason), ("create table ops.events_rejected", "ClickHouseAccessDenied"));
-    assert_eq!((warehouse.done.lock().unwrap().len(), *fleet.runs.lock().unwrap()), (2, 0));
+    assert_eq!(
+        (failed.step.as_str(), failed.why.reason),
+        ("create table ops.events_rejected", "ClickHouseAccessDenied")
+    );
+    assert_eq!(
+        (
+            warehouse.done.lock().unwrap().len(),
+            *fleet.runs.lock().unwrap()
+        ),
+        (2, 0)
+    );
     assert_eq!(done.requeue_ms(), 5_000);
 }
 
 #[tokio::test]
 async fn apply_does_everything_in_order_and_then_runs_the_workers() {
-    let warehouse = Refusing { word: "nothing at all", done: Mutex::default() };
+    let warehouse = Refusing {
+        word: "nothing at all",
+        done: Mutex::default(),
+    };
     let fleet = Watched::default();
     let done = reconcile(&warehouse, &fleet, &declare(SINK)).await;
     assert_eq!((done.applied.done.len(), done.applied.failed), (4, None));
