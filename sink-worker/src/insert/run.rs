@@ -219,6 +219,7 @@ fn rejected_request(context: &InsertContext, part: &Part, rejected: &[Rejected])
     Request { sql: context.rejected_sql.clone(), settings: settings.collect(), body: Bytes::from(body) }
 }
 
+#[allow(clippy::disallowed_methods, reason = "rejected_at is wall time, for people; nothing is decided by it")]
 fn unix_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
