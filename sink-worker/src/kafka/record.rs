@@ -148,11 +148,19 @@ impl Batch {
         if self.messages.len() < max {
             self.messages.resize(max, ptr::null_mut());
         }
-        // SAFETY: the queue is alive and read by this thread alone (`&mut Consumer`); the array has room for `max`.
-        let count = unsafe {
-            sys::rd_kafka_consume_batch_queue(queue.raw(), 0, self.messages.as_mut_ptr(), max)
-        };
-        usize::try_from(count).unwrap_or(0)
+        let mut count = 0;
+        while count < max {
+            // One by one: `rd_kafka_consume_batch_queue` takes the end of a partition for a record and moves the position
+            // past it, so that after a rebalance, which goes back to that position, the next record would be skipped.
+            // SAFETY: the queue is alive and read by this thread alone (`&mut Consumer`); the message is ours.
+            let message = unsafe { sys::rd_kafka_consume_queue(queue.raw(), 0) };
+            if message.is_null() {
+                break;
+            }
+            self.messages[count] = message;
+            count += 1;
+        }
+        count
     }
 }
 
