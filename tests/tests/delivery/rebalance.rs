@@ -135,7 +135,7 @@ fn workers_join_and_leave_under_flow_and_nothing_is_committed_before_it_is_inser
 
 #[test]
 fn a_partition_that_is_added_is_read_from_its_first_record_also_by_a_sink_that_starts_at_the_end() {
-    let scene = Scene::new("growth", 1);
+    let mut scene = Scene::new("growth", 1);
     let sink = scene
         .sink()
         .set("kafka.startFrom", "Latest")
@@ -145,6 +145,8 @@ fn a_partition_that_is_added_is_read_from_its_first_record_also_by_a_sink_that_s
     let mut worker = scene.worker("worker", &sink);
     scene.wait_committed(&[3]);
     scene.env.kafka().grow_topic(&scene.topic, 2).unwrap();
+    // A producer that knows of the new partition before the worker does.
+    scene.producer = scene.env.producer().unwrap();
     scene.produce_stats(1, 0, 5);
     scene.produce_stats(0, 3, 4);
     scene.wait_committed(&[4, 5]);

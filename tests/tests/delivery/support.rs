@@ -20,21 +20,21 @@ use clickhouse_sink_tests::wait::{eventually, eventually_eq};
 use serde_json::{Value, json};
 
 /// What becomes true, does so within this time, on a machine that is busy with other things too.
-pub const SOON: Duration = Duration::from_secs(90);
+pub(crate) const SOON: Duration = Duration::from_secs(90);
 
 /// A topic, a table, a group and the servers between which a sink stands.
-pub struct Scene {
-    pub env: &'static Env,
-    pub database: Database,
-    pub topic: String,
-    pub group: String,
-    pub dir: PathBuf,
-    pub proxy: ClickHouseProxy,
-    pub producer: Producer,
+pub(crate) struct Scene {
+    pub(crate) env: &'static Env,
+    pub(crate) database: Database,
+    pub(crate) topic: String,
+    pub(crate) group: String,
+    pub(crate) dir: PathBuf,
+    pub(crate) proxy: ClickHouseProxy,
+    pub(crate) producer: Producer,
 }
 
 impl Scene {
-    pub fn new(what: &str, partitions: i32) -> Self {
+    pub(crate) fn new(what: &str, partitions: i32) -> Self {
         let env = Env::get().unwrap();
         Self {
             env,
@@ -48,12 +48,12 @@ impl Scene {
     }
 
     /// A sink from the topic to the table, through the proxy of `ClickHouse`.
-    pub fn sink(&self) -> SinkBuilder {
+    pub(crate) fn sink(&self) -> SinkBuilder {
         self.sink_through(&self.env.brokers)
     }
 
     /// The same, through a proxy of Kafka too.
-    pub fn sink_through(&self, bootstrap: &str) -> SinkBuilder {
+    pub(crate) fn sink_through(&self, bootstrap: &str) -> SinkBuilder {
         SinkBuilder::new(
             "scenario",
             bootstrap,
@@ -66,14 +66,14 @@ impl Scene {
     }
 
     /// A sink that cuts one set of exactly so many rows, as long as no more are there.
-    pub fn sink_of_sets(&self, bootstrap: &str, rows: u32) -> SinkBuilder {
+    pub(crate) fn sink_of_sets(&self, bootstrap: &str, rows: u32) -> SinkBuilder {
         self.sink_through(bootstrap)
             .set("batch.maxRows", rows)
             .set("batch.lingerMilliseconds", 600_000)
     }
 
     /// Has the operator make the tables; parts are not merged, so that copies stay to be counted.
-    pub fn make_table(&self, sink: &SinkBuilder) {
+    pub(crate) fn make_table(&self, sink: &SinkBuilder) {
         let code = LocalProcess::once(&self.dir, "make_table", &sink.yaml().unwrap()).unwrap();
         assert_eq!(
             code,
@@ -84,7 +84,7 @@ impl Scene {
         self.stop_merges();
     }
 
-    pub fn stop_merges(&self) {
+    pub(crate) fn stop_merges(&self) {
         self.client()
             .query(&format!(
                 "SYSTEM STOP MERGES {}.vision_events",
@@ -93,20 +93,20 @@ impl Scene {
             .unwrap();
     }
 
-    pub fn client(&self) -> &ClickHouseClient {
+    pub(crate) fn client(&self) -> &ClickHouseClient {
         self.database.client()
     }
 
-    pub fn worker(&self, name: &str, sink: &SinkBuilder) -> WorkerProcess {
+    pub(crate) fn worker(&self, name: &str, sink: &SinkBuilder) -> WorkerProcess {
         WorkerProcess::start(&self.dir, name, &worker_config(sink)).unwrap()
     }
 
-    pub fn produce_night_shift(&self) {
+    pub(crate) fn produce_night_shift(&self) {
         produce_night_shift(&self.producer, &self.topic).unwrap();
     }
 
     /// Produces stat events `from..to` to a partition.
-    pub fn produce_stats(&self, partition: i32, from: u64, to: u64) {
+    pub(crate) fn produce_stats(&self, partition: i32, from: u64, to: u64) {
         (from..to).for_each(|index| {
             self.producer
                 .send_json(&self.topic, partition, &stat_event(partition, index))
@@ -115,19 +115,19 @@ impl Scene {
         self.producer.flush().unwrap();
     }
 
-    pub fn committed(&self) -> Vec<Option<i64>> {
+    pub(crate) fn committed(&self) -> Vec<Option<i64>> {
         self.env
             .kafka()
             .committed(&self.group, &self.topic)
             .unwrap()
     }
 
-    pub fn lags(&self) -> Vec<i64> {
+    pub(crate) fn lags(&self) -> Vec<i64> {
         self.env.kafka().lags(&self.group, &self.topic).unwrap()
     }
 
     /// Waits until the group stands exactly there.
-    pub fn wait_committed(&self, offsets: &[i64]) {
+    pub(crate) fn wait_committed(&self, offsets: &[i64]) {
         let expected: Vec<Option<i64>> = offsets.iter().copied().map(Some).collect();
         eventually_eq(SOON, "committed offsets", &expected, || {
             self.env.kafka().committed(&self.group, &self.topic)
@@ -136,13 +136,13 @@ impl Scene {
     }
 
     /// Waits until nobody is in the group: its offsets can be moved then.
-    pub fn wait_empty_group(&self) {
+    pub(crate) fn wait_empty_group(&self) {
         let members = || self.env.kafka().group_members(&self.group);
         eventually_eq(SOON, "members", &Vec::<String>::new(), members).unwrap();
     }
 
     /// What the group's commits say about each partition.
-    pub fn metadata(&self) -> Vec<CommitMetadata> {
+    pub(crate) fn metadata(&self) -> Vec<CommitMetadata> {
         let offsets = self
             .env
             .kafka()
@@ -155,17 +155,17 @@ impl Scene {
     }
 
     /// `count()` and `count() … FINAL`.
-    pub fn rows(&self) -> (u64, u64) {
+    pub(crate) fn rows(&self) -> (u64, u64) {
         let count = |from: &str| self.client().count(from).unwrap();
         (count("vision_events"), count("vision_events FINAL"))
     }
 
-    pub fn wait_rows(&self, rows: u64) {
+    pub(crate) fn wait_rows(&self, rows: u64) {
         eventually_eq(SOON, "rows", &rows, || self.client().count("vision_events")).unwrap();
     }
 
     /// Waits until `ClickHouse` (or its proxy) has been sent so many INSERTs.
-    pub fn wait_inserts(&self, count: usize) -> Vec<Seen> {
+    pub(crate) fn wait_inserts(&self, count: usize) -> Vec<Seen> {
         let sent = || {
             let inserts = self.proxy.inserts();
             ensure!(inserts.len() >= count, "{} INSERTs", inserts.len());
@@ -175,7 +175,7 @@ impl Scene {
     }
 
     /// What the alert that was acknowledged reads as.
-    pub fn acknowledged_alert(&self) -> Value {
+    pub(crate) fn acknowledged_alert(&self) -> Value {
         let select = "SELECT version, status FROM vision_events FINAL WHERE event_id = 'evt-a1'";
         let rows = self.client().rows(select).unwrap();
         assert_eq!(rows.len(), 1, "{rows:?}");
@@ -183,7 +183,7 @@ impl Scene {
     }
 
     /// Fails where an offset is committed and a record before it is not in the table.
-    pub fn assert_committed_is_inserted(&self) {
+    pub(crate) fn assert_committed_is_inserted(&self) {
         // The offsets first: the table may only be ahead of them.
         for (partition, committed) in self.committed().into_iter().enumerate() {
             let committed = committed.unwrap_or(0);
@@ -200,7 +200,7 @@ impl Scene {
 }
 
 /// librdkafka settings of the scenarios: a member that is gone is missed soon. `others` come on top.
-pub fn properties(others: &[(&str, &str)]) -> Value {
+pub(crate) fn properties(others: &[(&str, &str)]) -> Value {
     let mut all = json!({
         "session.timeout.ms": "4000",
         "heartbeat.interval.ms": "500",
@@ -213,7 +213,7 @@ pub fn properties(others: &[(&str, &str)]) -> Value {
 }
 
 /// What a worker of the sink runs on.
-pub fn worker_config(sink: &SinkBuilder) -> WorkerConfig {
+pub(crate) fn worker_config(sink: &SinkBuilder) -> WorkerConfig {
     let manifests = parse_manifests(&sink.yaml().unwrap(), "scenario.yaml").unwrap();
     let is_sink = |manifest| match manifest {
         Manifest::Sink(sink) => Some(sink),
@@ -230,12 +230,12 @@ pub fn worker_config(sink: &SinkBuilder) -> WorkerConfig {
 }
 
 /// Records that a worker has read so far.
-pub fn records_read(worker: &WorkerProcess) -> Result<u64> {
+pub(crate) fn records_read(worker: &WorkerProcess) -> Result<u64> {
     metric(worker, "records_read_total")
 }
 
 /// A metric of the worker's own, whole and over all labels.
-pub fn metric(worker: &WorkerProcess, name: &str) -> Result<u64> {
+pub(crate) fn metric(worker: &WorkerProcess, name: &str) -> Result<u64> {
     let sum = worker
         .metrics()?
         .sum(&format!("clickhouse_sink_worker_{name}"), &[]);
@@ -244,12 +244,12 @@ pub fn metric(worker: &WorkerProcess, name: &str) -> Result<u64> {
     Ok(sum.unwrap_or(0.0) as u64)
 }
 
-pub fn wait_read(worker: &WorkerProcess, records: u64) {
+pub(crate) fn wait_read(worker: &WorkerProcess, records: u64) {
     eventually_eq(SOON, "records read", &records, || records_read(worker)).unwrap();
 }
 
 /// Lets time pass in which nothing is to be seen.
-pub fn pause(duration: Duration) {
+pub(crate) fn pause(duration: Duration) {
     let end = Instant::now() + duration;
     while Instant::now() < end {
         std::thread::park_timeout(end.saturating_duration_since(Instant::now()));
