@@ -76,6 +76,7 @@ fn in_an_outage_the_backlog_waits_in_kafka_under_a_ceiling_of_rows_and_drains_by
     }
     assert_eq!(lags[..4], [[3, 3], [7, 7], [11, 11], [15, 15]]);
     assert_eq!(lags.last(), Some(&vec![15, 15]));
+    assert!(buffered.last() > Some(&0), "{buffered:?}");
     assert!(
         metric(&worker, "insert_retries_total").unwrap() > 1,
         "the INSERT was tried once only"

@@ -10,13 +10,14 @@ use anyhow::ensure;
 use clickhouse_sink_tests::produce::generated_event;
 use clickhouse_sink_tests::programs::WorkerProcess;
 use clickhouse_sink_tests::proxy::{Fault, On};
+use clickhouse_sink_tests::sink::SinkBuilder;
 use clickhouse_sink_tests::wait::{eventually, eventually_eq};
 
 use crate::support::{SOON, Scene};
 
 const PARTITIONS: i32 = 4;
 
-/// Produces until it is told to stop; gives the records of each partition.
+/// Produces until the other side is gone; gives the records of each partition.
 fn produce_until(scene: &Scene, stop: &Receiver<()>) -> i64 {
     let mut each = 0;
     while stop.recv_timeout(Duration::from_millis(50)) == Err(RecvTimeoutError::Timeout) {
@@ -69,12 +70,48 @@ fn wait_more_rows(scene: &Scene) {
     eventually(SOON, &format!("{target} rows"), grown).unwrap();
 }
 
+/// A sink whose INSERTs take long enough that a rebalance always finds rows in flight.
+fn busy_sink(scene: &Scene) -> SinkBuilder {
+    let delay = Fault::Delay(Duration::from_millis(150));
+    scene.proxy.set_on(delay, On::Inserts);
+    let sink = scene.sink().set("batch.maxRows", 50);
+    sink.set("batch.lingerMilliseconds", 100)
+}
+
+/// Runs a scenario while records flow and commits are looked at all the time, until everything is committed. Gives the
+/// worker that is left, and how many records there are.
+fn run_under_flow(
+    scene: &Scene,
+    scenario: impl FnOnce() -> WorkerProcess,
+) -> (WorkerProcess, u64) {
+    let done = AtomicBool::new(false);
+    let (worker, each, looks) = std::thread::scope(|scope| {
+        let (stop, stopped) = channel::<()>();
+        let producing = scope.spawn(move || produce_until(scene, &stopped));
+        let checking = scope.spawn(|| check_until(scene, &done));
+        // A failure must not leave the other two running for ever.
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(scenario));
+        drop(stop);
+        let each = producing.join().unwrap();
+        if outcome.is_ok() {
+            scene.wait_committed(&[each; 4]);
+        }
+        done.store(true, Ordering::Release);
+        (outcome.unwrap(), each, checking.join().unwrap())
+    });
+    assert!(looks > 20, "looked {looks} times only");
+    scene.assert_committed_is_inserted();
+    (worker, 4 * u64::try_from(each).unwrap())
+}
+
+fn distinct_rows(scene: &Scene) -> u64 {
+    let select = "SELECT uniqExact(_partition, _offset) FROM vision_events";
+    scene.client().scalar(select).unwrap()
+}
+
 /// Two workers join and leave, so that every partition changes its owner; gives the one that is left.
 fn join_and_leave(scene: &Scene) -> WorkerProcess {
-    let sink = scene
-        .sink()
-        .set("batch.maxRows", 50)
-        .set("batch.lingerMilliseconds", 100);
+    let sink = busy_sink(scene);
     let mut first = scene.worker("first", &sink);
     wait_assigned(&first, 4);
     wait_more_rows(scene);
@@ -98,39 +135,60 @@ fn join_and_leave(scene: &Scene) -> WorkerProcess {
 fn workers_join_and_leave_under_flow_and_nothing_is_committed_before_it_is_inserted() {
     let scene = Scene::new("rebalance", PARTITIONS);
     scene.make_table(&scene.sink());
-    // Long enough that a revocation always finds rows in flight.
-    scene
-        .proxy
-        .set_on(Fault::Delay(Duration::from_millis(150)), On::Inserts);
-    let checked = AtomicBool::new(false);
-    let (mut last, each, looks) = std::thread::scope(|scope| {
-        let (stop, stopped) = channel();
-        let producing = scope.spawn({
-            let scene = &scene;
-            move || produce_until(scene, &stopped)
-        });
-        let checking = scope.spawn(|| check_until(&scene, &checked));
-        let last =
-            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| join_and_leave(&scene)));
-        drop(stop);
-        let each = producing.join().unwrap();
-        if last.is_ok() {
-            scene.wait_committed(&[each; 4]);
-        }
-        checked.store(true, Ordering::Release);
-        (last.unwrap(), each, checking.join().unwrap())
-    });
-    assert!(looks > 20, "looked {looks} times only");
-    scene.assert_committed_is_inserted();
-    let total = 4 * u64::try_from(each).unwrap();
-    let distinct: u64 = scene
-        .client()
-        .scalar("SELECT uniqExact(_partition, _offset) FROM vision_events")
-        .unwrap();
-    assert_eq!(distinct, total);
+    let (mut last, records) = run_under_flow(&scene, || join_and_leave(&scene));
+    assert_eq!(distinct_rows(&scene), records);
     // Every hand-over was drained, so nothing was read twice either.
-    assert_eq!(scene.rows().0, total);
+    assert_eq!(scene.rows().0, records);
     assert_eq!(last.program.term_and_wait(SOON).unwrap(), 0);
+}
+
+/// Each of two workers is killed once; gives the one that is left.
+fn kill_each(scene: &Scene) -> WorkerProcess {
+    let sink = busy_sink(scene);
+    let mut first = scene.worker("first", &sink);
+    wait_assigned(&first, 4);
+    let mut second = scene.worker("second", &sink);
+    wait_assigned(&second, 2);
+    wait_more_rows(scene);
+    second.program.kill().unwrap();
+    wait_assigned(&first, 4);
+    wait_more_rows(scene);
+    let third = scene.worker("third", &sink);
+    wait_assigned(&third, 2);
+    wait_more_rows(scene);
+    first.program.kill().unwrap();
+    wait_assigned(&third, 4);
+    wait_more_rows(scene);
+    third
+}
+
+#[test]
+fn workers_are_killed_under_flow_and_every_record_is_in_the_table_at_least_once() {
+    let scene = Scene::new("killed_flow", PARTITIONS);
+    scene.make_table(&scene.sink());
+    let (mut last, records) = run_under_flow(&scene, || kill_each(&scene));
+    assert_eq!(distinct_rows(&scene), records);
+    assert_eq!(last.program.term_and_wait(SOON).unwrap(), 0);
+}
+
+#[test]
+fn a_quiet_partition_that_is_kept_through_a_rebalance_goes_on_with_its_next_record() {
+    let scene = Scene::new("quiet", 2);
+    let sink = scene.sink().set("batch.lingerMilliseconds", 0);
+    scene.make_table(&sink);
+    scene.produce_night_shift();
+    let mut first = scene.worker("first", &sink);
+    scene.wait_committed(&[3, 3]);
+    // Both partitions are read to their ends now; one is given to the other worker, and one stays.
+    let mut second = scene.worker("second", &sink);
+    wait_assigned(&second, 1);
+    wait_assigned(&first, 1);
+    scene.produce_stats(0, 0, 1);
+    scene.produce_stats(1, 0, 1);
+    scene.wait_committed(&[4, 4]);
+    assert_eq!(scene.rows(), (8, 7));
+    assert_eq!(first.program.term_and_wait(SOON).unwrap(), 0);
+    assert_eq!(second.program.term_and_wait(SOON).unwrap(), 0);
 }
 
 #[test]
