@@ -63,6 +63,23 @@ impl FixedColumn {
         self.data.resize(self.data.len() + self.width, 0);
     }
 
+    #[inline]
+    pub(crate) fn mark(&mut self) {
+        self.mark = self.data.len();
+    }
+
+    /// Appends the low bytes of a number, for columns of at most 8 bytes.
+    #[inline]
+    pub(crate) fn push_low_bytes(&mut self, value: u64) {
+        let bytes = value.to_le_bytes();
+        match self.width {
+            1 => self.data.push(bytes[0]),
+            2 => self.data.extend_from_slice(&bytes[..2]),
+            4 => self.data.extend_from_slice(&bytes[..4]),
+            _ => self.data.extend_from_slice(&bytes),
+        }
+    }
+
     /// The bytes of some rows.
     pub(crate) fn bytes_of(&self, rows: Range<usize>) -> &[u8] {
         self.data.get(rows.start * self.width..rows.end * self.width).unwrap_or_default()
@@ -150,15 +167,15 @@ impl Column {
     #[inline]
     pub(crate) fn mark(&mut self) {
         match self {
-            Self::Fixed(column) => column.mark = column.data.len(),
+            Self::Fixed(column) => column.mark(),
             Self::Text(column) => column.mark(),
             Self::Dictionary(column) => column.mark(),
             Self::Nullable(column) => {
-                column.nulls.mark = column.nulls.data.len();
+                column.nulls.mark();
                 column.inner.mark();
             }
             Self::Array(column) => {
-                column.offsets.mark = column.offsets.data.len();
+                column.offsets.mark();
                 column.inner.mark();
             }
             Self::Tuple(elements) => elements.iter_mut().for_each(Self::mark),

@@ -9,6 +9,7 @@ mod fault;
 mod keyset;
 mod number;
 mod object;
+mod quick;
 mod scalar;
 mod scan;
 mod skip;
@@ -92,8 +93,8 @@ impl Decoder {
     /// Takes the row that failed out of the columns it had reached.
     #[cold]
     fn undo(&self, columns: &mut [Column]) {
-        for (index, column) in columns.iter_mut().enumerate() {
-            if self.state.has_touched(index) {
+        for (plan, column) in self.schema.columns.iter().zip(columns) {
+            if self.state.has_seen(plan.edge) {
                 column.rollback();
             }
         }

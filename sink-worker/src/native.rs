@@ -103,7 +103,7 @@ impl BlockBuilder {
         if let Some([Column::Dictionary(topic), Column::Fixed(partition), Column::Fixed(offset), Column::Fixed(timestamp)]) =
             self.columns.get_mut(mapped..)
         {
-            topic.push(at.topic.as_bytes());
+            topic.push_repeated(at.topic.as_bytes());
             partition.data.extend_from_slice(&at.partition.to_le_bytes());
             offset.data.extend_from_slice(&at.offset.to_le_bytes());
             timestamp.data.extend_from_slice(&at.timestamp_ms.to_le_bytes());

@@ -27,8 +27,8 @@ pub const METADATA_COLUMNS: [(&str, &str); 4] = [
 pub struct Schema {
     pub(crate) columns: Vec<ColumnPlan>,
     pub(crate) root: ObjectPlan,
-    /// How many edges the tree of keys has; each is seen at most once in a record.
-    pub(crate) edges: usize,
+    /// One bit per edge of the tree of keys, all set; each is seen at most once in a record.
+    pub(crate) all_edges: Vec<u64>,
     /// How many places "the key after this one" are remembered for.
     pub(crate) places: usize,
     pub(crate) reject_unknown: bool,
@@ -132,11 +132,11 @@ impl Schema {
             .enumerate()
             .map(|(index, mapping)| compile_column(index, mapping, &mut plans))
             .collect::<Result<Vec<_>, _>>()?;
-        let (root, edges, places) = plans.build();
+        let (root, edges, places) = plans.build(&|column| columns[column].kind.clone());
         Ok(Self {
             columns,
             root,
-            edges,
+            all_edges: all_set(edges),
             places,
             reject_unknown: format.unknown_fields == UnknownFields::Reject,
             max_record_bytes: usize::try_from(format.max_record_bytes).unwrap_or(usize::MAX),
@@ -168,6 +168,13 @@ impl Schema {
         ];
         mapped.chain(metadata.into_iter().filter(|_| self.metadata_columns)).collect()
     }
+}
+
+/// So many bits, all set.
+fn all_set(bits: usize) -> Vec<u64> {
+    let mut words = vec![0; bits.div_ceil(64)];
+    (0..bits).for_each(|bit| words[bit / 64] |= 1 << (bit % 64));
+    words
 }
 
 fn compile_column(index: usize, mapping: &ColumnMapping, plans: &mut keys::PlanBuilder) -> Result<ColumnPlan, SchemaError> {

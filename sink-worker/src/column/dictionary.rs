@@ -9,6 +9,8 @@ use super::text::write_text;
 
 const EMPTY: u32 = u32::MAX;
 const FEWEST_SLOTS: usize = 16;
+/// Longest value that is told by its word alone.
+const SHORT: usize = 15;
 
 /// Which values the entries are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,19 +33,23 @@ pub(crate) struct Dictionary {
     spans: Vec<Range<usize>>,
     /// Index of each row's value.
     pub(crate) indexes: Vec<u32>,
-    /// Open addressing over the entries, a power of two; `EMPTY` or an entry with some bits of its hash.
+    /// Open addressing over the entries, a power of two.
     slots: Vec<Slot>,
-    last: u32,
+    /// The slot that was found last.
+    last: Slot,
     mark: Mark,
     /// Where a value that is not text is put together before it is looked up.
     pub(crate) scratch: Vec<u8>,
 }
 
+/// An entry and what tells it from others.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
+    word: u128,
     entry: u32,
-    hash: u32,
 }
+
+const NO_SLOT: Slot = Slot { word: 0, entry: EMPTY };
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
@@ -69,7 +75,7 @@ impl Dictionary {
             spans: Vec::new(),
             indexes: Vec::new(),
             slots: Vec::new(),
-            last: EMPTY,
+            last: NO_SLOT,
             mark: Mark::default(),
             scratch: Vec::new(),
         };
@@ -90,6 +96,12 @@ impl Dictionary {
         self.spans.push(0..0);
     }
 
+    /// True where the values are strings.
+    #[inline]
+    pub(crate) fn is_text(&self) -> bool {
+        self.shape == EntryShape::Text
+    }
+
     pub(crate) fn rows(&self) -> usize {
         self.indexes.len()
     }
@@ -100,7 +112,10 @@ impl Dictionary {
     }
 
     pub(crate) fn allocated_bytes(&self) -> usize {
-        self.entries.capacity() + 4 * self.indexes.capacity() + 16 * self.spans.capacity() + 8 * self.slots.capacity()
+        self.entries.capacity()
+            + size_of::<u32>() * self.indexes.capacity()
+            + size_of::<Range<usize>>() * self.spans.capacity()
+            + size_of::<Slot>() * self.slots.capacity()
     }
 
     #[inline]
@@ -120,36 +135,58 @@ impl Dictionary {
             self.forget_newest_entry();
         }
         self.entries.truncate(self.mark.bytes);
-        self.last = EMPTY;
+        self.last = NO_SLOT;
     }
 
     fn forget_newest_entry(&mut self) {
         let newest = self.spans.len() - 1;
-        if let Some(span) = self.spans.pop() {
-            let hash = hash_of(self.entries.get(span).unwrap_or_default());
-            let mut at = self.home_of(hash);
-            while self.slots[at].entry as usize != newest {
-                at = (at + 1) & (self.slots.len() - 1);
-            }
-            self.slots[at].entry = EMPTY;
+        let Some(span) = self.spans.pop() else {
+            return;
+        };
+        let mut at = home_of(word_of(self.entries.get(span).unwrap_or_default()));
+        let mask = self.slots.len() - 1;
+        while self.slots[at & mask].entry as usize != newest {
+            at += 1;
         }
+        self.slots[at & mask] = NO_SLOT;
     }
 
-    /// Appends NULL (or, where the dictionary has none, the entry that stands first).
+    /// Appends NULL.
     pub(crate) fn push_null(&mut self) {
         self.indexes.push(0);
     }
 
     /// Appends a value.
-    #[inline]
     pub(crate) fn push(&mut self, value: &[u8]) {
-        if self.last != EMPTY && self.value_of(self.last) == value {
-            self.indexes.push(self.last);
+        let word = word_of(value);
+        let entry = self.find_or_insert(word, value);
+        self.indexes.push(entry);
+    }
+
+    /// Appends the first `length` (at most 15) bytes of a little-endian word; answers by how many bytes it grew.
+    #[inline]
+    pub(crate) fn push_short(&mut self, padded: u128, length: usize) -> usize {
+        let word = short_word(padded, length);
+        if word == self.last.word && self.last.entry != EMPTY {
+            self.indexes.push(self.last.entry);
+            return 4;
+        }
+        let entry = self.find_or_insert(word, padded.to_le_bytes().get(..length).unwrap_or_default());
+        self.last = Slot { word, entry };
+        self.indexes.push(entry);
+        self.growth()
+    }
+
+    /// Appends a value that is mostly the one of the row before.
+    #[inline]
+    pub(crate) fn push_repeated(&mut self, value: &[u8]) {
+        if self.last.entry != EMPTY && self.value_of(self.last.entry) == value {
+            self.indexes.push(self.last.entry);
             return;
         }
-        let index = self.intern(value);
-        self.last = index;
-        self.indexes.push(index);
+        let word = word_of(value);
+        self.last = Slot { word, entry: self.find_or_insert(word, value) };
+        self.indexes.push(self.last.entry);
     }
 
     /// Appends the value in `scratch`.
@@ -159,60 +196,59 @@ impl Dictionary {
         self.scratch = value;
     }
 
-    #[inline]
-    fn value_of(&self, index: u32) -> &[u8] {
-        let span = self.spans.get(index as usize).cloned().unwrap_or_default();
+    fn value_of(&self, entry: u32) -> &[u8] {
+        let span = self.spans.get(entry as usize).cloned().unwrap_or_default();
         self.entries.get(span).unwrap_or_default()
     }
 
     #[inline]
-    fn home_of(&self, hash: u32) -> usize {
-        hash as usize & (self.slots.len() - 1)
-    }
-
-    #[inline]
-    fn intern(&mut self, value: &[u8]) -> u32 {
-        if self.spans.len() * 2 >= self.slots.len() {
-            self.grow();
-        }
-        let hash = hash_of(value);
-        let mut at = self.home_of(hash);
+    fn find_or_insert(&mut self, word: u128, value: &[u8]) -> u32 {
+        let mut at = home_of(word);
         loop {
-            let slot = self.slots[at];
+            let mask = self.slots.len().wrapping_sub(1);
+            let slot = self.slots.get(at & mask).copied().unwrap_or(NO_SLOT);
             if slot.entry == EMPTY {
-                return self.insert(at, hash, value);
+                return self.insert(word, value);
             }
-            if slot.hash == hash && self.value_of(slot.entry) == value {
+            if slot.word == word && (value.len() <= SHORT || self.value_of(slot.entry) == value) {
                 return slot.entry;
             }
-            at = (at + 1) & (self.slots.len() - 1);
+            at += 1;
         }
     }
 
     #[cold]
-    fn insert(&mut self, at: usize, hash: u32, value: &[u8]) -> u32 {
+    fn insert(&mut self, word: u128, value: &[u8]) -> u32 {
+        if (self.spans.len() + 1) * 2 > self.slots.len() {
+            self.grow();
+        }
         let entry = u32::try_from(self.spans.len()).unwrap_or(EMPTY - 1);
         match self.shape {
             EntryShape::Text => write_text(&mut self.entries, value),
             EntryShape::Fixed(_) => self.entries.extend_from_slice(value),
         }
         self.spans.push(self.entries.len() - value.len()..self.entries.len());
-        self.slots[at] = Slot { entry, hash };
+        self.settle(Slot { word, entry });
         entry
     }
 
-    #[cold]
+    /// Puts an entry into the first free slot of its probe sequence.
+    fn settle(&mut self, slot: Slot) {
+        let mask = self.slots.len() - 1;
+        let mut at = home_of(slot.word);
+        while self.slots[at & mask].entry != EMPTY {
+            at += 1;
+        }
+        self.slots[at & mask] = slot;
+    }
+
     fn grow(&mut self) {
         let wanted = (self.slots.len() * 2).max(FEWEST_SLOTS);
         self.slots.clear();
-        self.slots.resize(wanted, Slot { entry: EMPTY, hash: 0 });
-        for entry in usize::from(self.nullable)..self.spans.len() {
-            let hash = hash_of(self.entries.get(self.spans[entry].clone()).unwrap_or_default());
-            let mut at = self.home_of(hash);
-            while self.slots[at].entry != EMPTY {
-                at = (at + 1) & (self.slots.len() - 1);
-            }
-            self.slots[at] = Slot { entry: u32::try_from(entry).unwrap_or(EMPTY - 1), hash };
+        self.slots.resize(wanted, NO_SLOT);
+        for entry in u32::from(self.nullable)..u32::try_from(self.spans.len()).unwrap_or(EMPTY - 1) {
+            let word = word_of(self.value_of(entry));
+            self.settle(Slot { word, entry });
         }
     }
 
@@ -228,35 +264,90 @@ impl Dictionary {
 
     pub(crate) fn fresh(&self, most_bytes: usize) -> Self {
         let mut fresh = Self::new(self.shape, self.nullable);
-        fresh.indexes.reserve(self.indexes.len().min(most_bytes / 4));
+        fresh.indexes.reserve(self.indexes.len().min(most_bytes / size_of::<u32>()));
         fresh.scratch.reserve(self.scratch.capacity());
-        if most_bytes > 0 && self.slots.len() <= most_bytes / 8 {
-            fresh.slots.resize(self.slots.len(), Slot { entry: EMPTY, hash: 0 });
+        if self.slots.len() * size_of::<Slot>() <= most_bytes {
+            fresh.slots.resize(self.slots.len(), NO_SLOT);
             fresh.spans.reserve(self.spans.len());
-            fresh.entries.reserve(self.entries.len().min(most_bytes));
+            fresh.entries.reserve(self.entries.len());
         }
         fresh
     }
 }
 
+/// What tells a value from others: short ones wholly (bytes and length), longer ones only by a hash.
+#[inline]
+pub(crate) fn word_of(value: &[u8]) -> u128 {
+    if value.len() > SHORT {
+        return u128::from(hash_of(value)) | 0xff << 120;
+    }
+    let mut padded = [0; 16];
+    for (to, from) in padded.iter_mut().zip(value) {
+        *to = *from;
+    }
+    short_word(u128::from_le_bytes(padded), value.len())
+}
+
+/// True where a word tells a value wholly.
+#[inline]
+pub(crate) fn is_short_word(word: u128) -> bool {
+    word >> 120 != 0xff
+}
+
+/// The word of the first `length` (at most 15) bytes of a little-endian word.
+#[inline]
+pub(crate) fn short_word(padded: u128, length: usize) -> u128 {
+    let (mask, length) = SHORT_WORDS[length & SHORT];
+    padded & mask | length
+}
+
+/// For each length: which bytes of a word count, and the length in the place of the last one.
+const SHORT_WORDS: [(u128, u128); SHORT + 1] = {
+    let mut words = [(0, 0); SHORT + 1];
+    let mut length = 0;
+    while length <= SHORT {
+        words[length] = ((1 << (8 * length)) - 1, (length as u128) << 120);
+        length += 1;
+    }
+    words
+};
+
+/// Where the search for a word begins, before it is cut to the table's size.
+#[inline]
+pub(crate) fn home_of(word: u128) -> usize {
+    let [low, high] = halves(word);
+    usize::from_le_bytes(fold(low ^ high.rotate_left(29)).to_le_bytes())
+}
+
+/// Multiplies and folds the product, so that every bit of the result depends on every bit of the word.
+#[inline]
+fn fold(word: u64) -> u64 {
+    let [low, high] = halves(u128::from(word) * u128::from(FACTOR));
+    low ^ high
+}
+
+#[inline]
+#[allow(clippy::cast_possible_truncation, reason = "the halves of a word are meant")]
+fn halves(word: u128) -> [u64; 2] {
+    [word as u64, (word >> 64) as u64]
+}
+
 const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Spreads the bytes of a value over 32 bits; the same on every machine, not meant against an attacker.
+/// Spreads the bytes of a value over 64 bits; the same on every machine, not meant against an attacker.
 #[inline]
-pub(crate) fn hash_of(value: &[u8]) -> u32 {
+pub(crate) fn hash_of(value: &[u8]) -> u64 {
     let mut hash = (value.len() as u64).wrapping_mul(FACTOR);
     let (words, rest) = value.as_chunks::<8>();
     for word in words {
         hash = mix(hash, u64::from_le_bytes(*word));
     }
-    hash = mix(hash, tail_of(rest));
-    u32::from_le_bytes((hash >> 32).to_le_bytes()[..4].try_into().unwrap_or_default())
+    mix(hash, tail_of(rest))
 }
 
 #[inline]
 fn mix(hash: u64, word: u64) -> u64 {
-    let mixed = (hash ^ word).wrapping_mul(FACTOR);
-    mixed ^ (mixed >> 29)
+    fold(hash ^ word)
 }
 
 /// Fewer than eight bytes as a number.
@@ -280,9 +371,26 @@ mod tests {
 
     #[test]
     fn equal_values_share_one_entry_in_the_order_of_their_first_row() {
-        let dictionary = of(&["b", "a", "b", "", "a"]);
-        assert_eq!(dictionary.indexes, [0, 1, 0, 2, 1]);
-        assert_eq!(dictionary.entries, b"\x01b\x01a\x00");
+        let dictionary = of(&["b", "a", "b", "", "a", "a value longer than a word", "b", "a value longer than a word"]);
+        assert_eq!(dictionary.indexes, [0, 1, 0, 2, 1, 3, 0, 3]);
+        assert_eq!(dictionary.entries, b"\x01b\x01a\x00\x1aa value longer than a word");
+    }
+
+    #[test]
+    fn values_that_differ_only_in_length_or_in_zero_bytes_are_told_apart() {
+        let zeros = "\0".repeat(20);
+        let values: Vec<&str> = (0..=20).map(|length| &zeros[..length]).collect();
+        assert_eq!(of(&values).entry_count(), 21);
+    }
+
+    #[test]
+    fn a_short_push_is_the_same_as_any_other() {
+        let mut dictionary = of(&["abc", ""]);
+        dictionary.push_short(u128::from_le_bytes(*b"abc\"rest of this"), 3);
+        dictionary.push_short(u128::from_le_bytes(*b"\"the rest of thi"), 0);
+        dictionary.push_short(u128::from_le_bytes(*b"abcdefghijklmno\""), 15);
+        dictionary.push_repeated(b"abcdefghijklmno");
+        assert_eq!(dictionary, of(&["abc", "", "abc", "", "abcdefghijklmno", "abcdefghijklmno"]));
     }
 
     #[test]

@@ -2,6 +2,8 @@
 //!
 //! Must not be here: what values mean.
 
+#![allow(clippy::inline_always, reason = "a call here costs more than the step; measured by examples/decode_bench.rs")]
+
 use super::fault::Fault;
 use super::scan;
 
@@ -9,10 +11,10 @@ use super::scan;
 pub(crate) const MAX_DEPTH: u32 = 64;
 
 /// A position in a payload that is known to be UTF-8.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor<'p> {
-    bytes: &'p [u8],
-    at: usize,
+    /// Everything from here on.
+    pub(crate) rest: &'p [u8],
     depth: u32,
 }
 
@@ -26,34 +28,12 @@ pub(crate) struct RawText<'p> {
 
 impl<'p> Cursor<'p> {
     pub(crate) fn new(bytes: &'p [u8]) -> Self {
-        Self { bytes, at: 0, depth: 0 }
+        Self { rest: bytes, depth: 0 }
     }
 
-    /// Everything from here on.
-    #[inline]
-    pub(crate) fn rest(&self) -> &'p [u8] {
-        self.bytes.get(self.at..).unwrap_or_default()
-    }
-
-    #[inline]
-    pub(crate) fn peek(&self) -> Option<u8> {
-        self.bytes.get(self.at).copied()
-    }
-
-    #[inline]
+    #[inline(always)]
     pub(crate) fn advance(&mut self, bytes: usize) {
-        self.at += bytes;
-    }
-
-    #[inline]
-    pub(crate) fn position(&self) -> usize {
-        self.at
-    }
-
-    /// Back to an earlier position on the same level.
-    pub(crate) fn rewind(&mut self, position: usize, depth: u32) {
-        self.at = position;
-        self.depth = depth;
+        self.rest = self.rest.get(bytes..).unwrap_or_default();
     }
 
     pub(crate) fn depth(&self) -> u32 {
@@ -61,46 +41,55 @@ impl<'p> Cursor<'p> {
     }
 
     /// Over white space; answers the byte after it without taking it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next_token(&mut self) -> Result<u8, Fault> {
-        loop {
-            match self.peek() {
-                Some(b' ' | b'\n' | b'\r' | b'\t') => self.at += 1,
-                Some(byte) => return Ok(byte),
-                None => return Err(Fault::CutShort),
+        match self.rest {
+            [byte, ..] if *byte > b' ' => Ok(*byte),
+            [b' ', after @ ..] if after.first().is_some_and(|byte| *byte > b' ') => {
+                self.rest = after;
+                after.first().copied().ok_or(Fault::CutShort)
             }
+            _ => self.next_token_further_on(),
         }
     }
 
+    #[inline(never)]
+    fn next_token_further_on(&mut self) -> Result<u8, Fault> {
+        while let [b' ' | b'\n' | b'\r' | b'\t', after @ ..] = self.rest {
+            self.rest = after;
+        }
+        self.rest.first().copied().ok_or(Fault::CutShort)
+    }
+
     /// Over white space and one byte that must be there.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn expect(&mut self, wanted: u8) -> Result<(), Fault> {
         if self.next_token()? != wanted {
             return Err(Fault::Syntax);
         }
-        self.at += 1;
+        self.advance(1);
         Ok(())
     }
 
     /// After an item of an array or object: true where another one follows, false where `close` ended it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn another(&mut self, close: u8) -> Result<bool, Fault> {
         let byte = self.next_token()?;
-        self.at += 1;
-        match byte {
-            b',' => Ok(true),
-            byte if byte == close => {
-                self.depth -= 1;
-                Ok(false)
-            }
-            _ => Err(Fault::Syntax),
+        self.advance(1);
+        if byte == b',' {
+            return Ok(true);
         }
+        if byte != close {
+            return Err(Fault::Syntax);
+        }
+        self.depth -= 1;
+        Ok(false)
     }
 
     /// Over an opening bracket; false where the closing one follows at once.
     #[inline]
     pub(crate) fn open(&mut self, close: u8) -> Result<bool, Fault> {
-        self.at += 1;
+        self.advance(1);
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return Err(Fault::TooDeep);
@@ -108,7 +97,7 @@ impl<'p> Cursor<'p> {
         if self.next_token()? != close {
             return Ok(true);
         }
-        self.at += 1;
+        self.advance(1);
         self.depth -= 1;
         Ok(false)
     }
@@ -116,39 +105,33 @@ impl<'p> Cursor<'p> {
     /// Over `true`, `false` or `null`.
     #[inline]
     pub(crate) fn literal(&mut self, word: &str) -> Result<(), Fault> {
-        if !self.rest().starts_with(word.as_bytes()) {
+        if !self.rest.starts_with(word.as_bytes()) {
             return Err(Fault::Syntax);
         }
-        self.at += word.len();
+        self.advance(word.len());
         Ok(())
     }
 
     /// Over a string, from its opening quote.
     #[inline]
     pub(crate) fn string(&mut self) -> Result<RawText<'p>, Fault> {
-        self.at += 1;
-        self.string_tail()
-    }
-
-    /// Over a string whose opening quote was taken.
-    #[inline]
-    pub(crate) fn string_tail(&mut self) -> Result<RawText<'p>, Fault> {
-        let rest = self.rest();
-        let length = scan::plain_length(rest);
-        match rest.get(length) {
-            Some(b'"') => {
-                self.at += length + 1;
-                Ok(RawText { bytes: &rest[..length], escaped: false })
+        self.advance(1);
+        let length = scan::plain_length(self.rest);
+        let (bytes, from) = self.rest.split_at_checked(length).ok_or(Fault::CutShort)?;
+        match from {
+            [b'"', after @ ..] => {
+                self.rest = after;
+                Ok(RawText { bytes, escaped: false })
             }
-            Some(b'\\') => self.escaped_string(length),
-            Some(_) => Err(Fault::ControlCharacter),
-            None => Err(Fault::CutShort),
+            [b'\\', ..] => self.escaped_string(length),
+            [_, ..] => Err(Fault::ControlCharacter),
+            [] => Err(Fault::CutShort),
         }
     }
 
     #[cold]
     fn escaped_string(&mut self, plain: usize) -> Result<RawText<'p>, Fault> {
-        let rest = self.rest();
+        let rest = self.rest;
         let mut length = plain;
         loop {
             length += scan::plain_length(rest.get(length..).unwrap_or_default());
@@ -159,7 +142,7 @@ impl<'p> Cursor<'p> {
                 None => return Err(Fault::CutShort),
             }
         }
-        self.at += length + 1;
+        self.advance(length + 1);
         Ok(RawText { bytes: rest.get(..length).unwrap_or_default(), escaped: true })
     }
 

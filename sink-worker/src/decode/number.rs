@@ -39,9 +39,41 @@ pub(crate) enum Rounding {
     Nearest,
 }
 
+/// Sign and digits of an integer as most are written (up to 18 digits and then no more of it), and what follows it.
+#[inline]
+pub(crate) fn small(rest: &[u8]) -> Option<(bool, u64, &[u8])> {
+    let (negative, digits) = match rest {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    let (mut value, mut count) = (0, 0);
+    while count < 18 {
+        let digit = digits.get(count)?.wrapping_sub(b'0');
+        if digit > 9 {
+            break;
+        }
+        value = value * 10 + u64::from(digit);
+        count += 1;
+    }
+    let ended = matches!(digits.get(count)?, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t');
+    if !ended || count == 0 || (count > 1 && digits.first() == Some(&b'0')) {
+        return None;
+    }
+    Some((negative, value, digits.get(count..)?))
+}
+
+/// What follows a number.
+#[inline]
+pub(crate) fn skip(rest: &[u8]) -> Option<&[u8]> {
+    match small(rest) {
+        Some((_, _, after)) => Some(after),
+        None => rest.get(lex(rest).ok()?.text.len()..),
+    }
+}
+
 /// Over a number.
 pub(crate) fn take<'p>(cursor: &mut Cursor<'p>) -> Result<Number<'p>, Fault> {
-    let number = lex(cursor.rest())?;
+    let number = lex(cursor.rest)?;
     cursor.advance(number.text.len());
     Ok(number)
 }

@@ -8,6 +8,7 @@ use super::cursor::Cursor;
 use super::fault::Fault;
 use super::keyset::Frame;
 use super::number::Rounding;
+use super::quick;
 use super::skip::skip_value;
 use super::state::State;
 use super::value::{value, with_meaning};
@@ -41,23 +42,55 @@ fn object(
     let mut frame = state.keys.open();
     let mut place = plan.place;
     let mut more = cursor.open(b'}')?;
+    let mut at = *cursor;
     while more {
-        let found = next_key(plan, place, cursor, state, &mut frame)?;
-        cursor.expect(b':')?;
-        match found.and_then(|index| plan.edges.get(index as usize).map(|edge| (index, edge))) {
-            Some((index, edge)) => {
-                place = plan.place + 1 + index as usize;
-                field(edge, schema, columns, cursor, state)?;
-            }
-            None => skip_unknown(cursor, state)?,
+        if let Some((after, index)) = quick::field(plan, place, columns, at.rest, state) {
+            place = plan.place + 1 + index;
+            at.rest = after;
+        } else if let Some(after) = quick::unknown_field(plan, at.rest, state, &mut frame) {
+            at.rest = after;
+        } else {
+            *cursor = at;
+            place = any_field(plan, place, schema, columns, cursor, state, &mut frame)?;
+            at = *cursor;
         }
-        more = cursor.another(b'}')?;
+        at.rest = match at.rest {
+            [b',', b' ', next @ ..] if next.first() == Some(&b'"') => next,
+            [b',', next @ ..] if next.first() == Some(&b'"') => next,
+            _ => {
+                *cursor = at;
+                more = cursor.another(b'}')?;
+                at = *cursor;
+                at.rest
+            }
+        };
     }
-    state.keys.close(frame);
+    *cursor = at;
+    state.keys.close(&frame);
     Ok(())
 }
 
-/// Over a key and its quotes; nothing where no column is interested in it.
+/// A field written in any way; answers the place from where the next key is guessed.
+#[inline(never)]
+fn any_field(
+    plan: &ObjectPlan,
+    place: usize,
+    schema: &Schema,
+    columns: &mut [Column],
+    cursor: &mut Cursor<'_>,
+    state: &mut State,
+    frame: &mut Frame,
+) -> Result<usize, Fault> {
+    let found = next_key(plan, place, cursor, state, frame)?;
+    let Some((index, edge)) = found.and_then(|index| plan.edges.get(index as usize).map(|edge| (index, edge))) else {
+        skip_unknown(cursor, state)?;
+        return Ok(place);
+    };
+    field(edge, schema, columns, cursor, state)?;
+    Ok(plan.place + 1 + index as usize)
+}
+
+/// Over a key and its colon; nothing where no column is interested in it.
 #[inline]
 fn next_key(
     plan: &ObjectPlan,
@@ -69,27 +102,39 @@ fn next_key(
     if cursor.next_token()? != b'"' {
         return Err(Fault::Syntax);
     }
-    cursor.advance(1);
     let expected = state.next[place];
-    if let Some(length) = plan.keys.stands_at(expected, cursor.rest()) {
+    if let Some(length) = plan.keys.stands_at(expected, cursor.rest) {
         cursor.advance(length);
         return Ok(Some(expected));
     }
+    other_key(plan, place, cursor, state, frame)
+}
+
+/// As [`next_key`], for a key that was not expected.
+#[inline(never)]
+fn other_key(
+    plan: &ObjectPlan,
+    place: usize,
+    cursor: &mut Cursor<'_>,
+    state: &mut State,
+    frame: &mut Frame,
+) -> Result<Option<u32>, Fault> {
     let found = read_key(&plan.keys, cursor, state, frame)?;
     if let Some(index) = found {
         state.next[place] = index;
     }
+    cursor.expect(b':')?;
     Ok(found)
 }
 
-/// Over a key whose opening quote was taken, looked up; one that is not known must be new in its object.
+/// Over a key, from its opening quote, looked up; one that is not known must be new in its object.
 pub(crate) fn read_key(
     keys: &KeyTable,
     cursor: &mut Cursor<'_>,
     state: &mut State,
     frame: &mut Frame,
 ) -> Result<Option<u32>, Fault> {
-    let raw = cursor.string_tail()?;
+    let raw = cursor.string()?;
     let mut look_up = |text: &[u8], state: &mut State| {
         let found = keys.find(text);
         if found.is_none() {
@@ -119,9 +164,9 @@ fn field(
     if state.see(edge.id) {
         return Err(Fault::DuplicateKey);
     }
-    match (edge.columns.as_slice(), &edge.inside) {
-        ([column], None) => column_value(*column, schema, columns, cursor, state),
-        _ => shared_field(edge, schema, columns, cursor, state),
+    match edge.only {
+        Some(column) => column_value(column, schema, columns, cursor, state),
+        None => shared_field(edge, schema, columns, cursor, state),
     }
 }
 
@@ -133,15 +178,16 @@ fn shared_field(
     cursor: &mut Cursor<'_>,
     state: &mut State,
 ) -> Result<(), Fault> {
-    let (start, depth) = (cursor.position(), cursor.depth());
+    let start = *cursor;
+    edge.columns.iter().for_each(|&column| columns[column].mark());
     for &column in &edge.columns {
-        cursor.rewind(start, depth);
+        *cursor = start;
         column_value(column, schema, columns, cursor, state)?;
     }
     let Some(plan) = &edge.inside else {
         return Ok(());
     };
-    cursor.rewind(start, depth);
+    *cursor = start;
     match cursor.next_token()? {
         b'{' => object(plan, schema, columns, cursor, state),
         b'n' => cursor.literal("null"),
@@ -167,16 +213,8 @@ fn refuse_one(index: usize, schema: &Schema, columns: &mut [Column], state: &mut
     let (plan, column) = (&schema.columns[index], &mut columns[index]);
     state.column = Some(index);
     state.see(plan.edge);
-    state.touch(index);
     column.mark();
     replace(plan, column, Fault::WrongType, state)
-}
-
-/// Where a value began.
-struct Start {
-    position: usize,
-    depth: u32,
-    keys: usize,
 }
 
 #[inline]
@@ -188,8 +226,7 @@ fn column_value(
     state: &mut State,
 ) -> Result<(), Fault> {
     let (plan, column) = (&schema.columns[index], &mut columns[index]);
-    let start = Start { position: cursor.position(), depth: cursor.depth(), keys: state.keys.count() };
-    state.touch(index);
+    let (start, keys) = (*cursor, state.keys.count());
     column.mark();
     match value(&plan.kind, column, cursor, state) {
         Ok(()) => {
@@ -198,8 +235,8 @@ fn column_value(
         }
         Err(fault) => {
             state.column = Some(index);
-            cursor.rewind(start.position, start.depth);
-            state.keys.back_to(start.keys);
+            state.keys.back_to(keys);
+            *cursor = start;
             recover(plan, column, fault, cursor, state)
         }
     }
@@ -246,23 +283,26 @@ fn replace(plan: &ColumnPlan, column: &mut Column, fault: Fault, state: &mut Sta
     Ok(())
 }
 
-/// Columns whose path the record does not have.
+/// Columns whose path the record does not have: all are known before the first is filled.
 fn fill_missing(schema: &Schema, columns: &mut [Column], state: &mut State) -> Result<(), Fault> {
-    for (index, (plan, column)) in schema.columns.iter().zip(columns).enumerate() {
-        if state.has_seen(plan.edge) {
-            continue;
-        }
-        state.touch(index);
-        column.mark();
-        match plan.on_missing {
-            OnMissing::Default => column.append(&plan.default, 0..1),
-            OnMissing::Null => plan.kind.push_zero(column),
-            OnMissing::Reject => {
-                state.column = Some(index);
-                return Err(Fault::Missing);
+    if state.seen == schema.all_edges {
+        return Ok(());
+    }
+    let missing = |plan: &ColumnPlan, state: &State| !state.has_seen(plan.edge);
+    let refused = |plan: &ColumnPlan| plan.on_missing == OnMissing::Reject && missing(plan, state);
+    if let Some(index) = schema.columns.iter().position(refused) {
+        state.column = Some(index);
+        return Err(Fault::Missing);
+    }
+    for (plan, column) in schema.columns.iter().zip(columns) {
+        if missing(plan, state) {
+            column.mark();
+            match plan.on_missing {
+                OnMissing::Default => column.append(&plan.default, 0..1),
+                OnMissing::Null | OnMissing::Reject => plan.kind.push_zero(column),
             }
+            state.grown += column.growth();
         }
-        state.grown += column.growth();
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ use super::cursor::Cursor;
 use super::escape::unescape;
 use super::fault::Fault;
 use super::number::{self, Integer, Number, Rounding};
+use super::quick::quoted_time;
 use super::state::State;
 use super::{skip, time};
 use crate::schema::kind::{DecimalKind, EnumKind, IntegerKind, Kind};
@@ -24,7 +25,8 @@ pub(crate) fn scalar(kind: &Kind, out: &mut Vec<u8>, cursor: &mut Cursor<'_>, st
             write_integer(*integer, &number, out, state.rounding)
         }
         (Kind::Time(time), b'"') => {
-            if let Some(ticks) = quoted_time(time, cursor, state) {
+            if let Some((ticks, after)) = quoted_time(time, cursor.rest, &mut state.dates) {
+                cursor.rest = after;
                 out.extend_from_slice(&ticks.to_le_bytes());
                 return Ok(());
             }
@@ -48,21 +50,10 @@ pub(crate) fn scalar(kind: &Kind, out: &mut Vec<u8>, cursor: &mut Cursor<'_>, st
 /// The value is of another kind; it must still be valid JSON for that to be what is wrong.
 #[cold]
 pub(crate) fn wrong_type(cursor: &mut Cursor<'_>, state: &mut State) -> Result<(), Fault> {
-    if cursor.peek() == Some(b'n') {
+    if cursor.rest.first() == Some(&b'n') {
         return cursor.literal("null").and(Err(Fault::Null));
     }
     skip::skip_value(cursor, &mut state.unescaped).and(Err(Fault::WrongType))
-}
-
-/// The commonest form of a time, known by its length, without looking for the closing quote.
-#[inline]
-fn quoted_time(kind: &crate::schema::kind::TimeKind, cursor: &mut Cursor<'_>, state: &mut State) -> Option<i64> {
-    let [b'"', text @ .., b'"'] = cursor.rest().first_chunk::<26>()? else {
-        return None;
-    };
-    let ticks = time::quick(kind, text, &mut state.dates)?;
-    cursor.advance(26);
-    Some(ticks)
 }
 
 fn text_at(kind: &Kind, out: &mut Vec<u8>, cursor: &mut Cursor<'_>, state: &mut State) -> Result<(), Fault> {
@@ -122,11 +113,7 @@ fn from_number(kind: &Kind, number: &Number<'_>, out: &mut Vec<u8>, state: &Stat
 #[inline]
 fn write_integer(kind: IntegerKind, number: &Number<'_>, out: &mut Vec<u8>, rounding: Rounding) -> Result<(), Fault> {
     if let Some(bytes) = number.small().and_then(|(negative, size)| small_integer(kind, negative, size)) {
-        match kind.width {
-            4 => out.extend_from_slice(&bytes.to_le_bytes()[..4]),
-            8 => out.extend_from_slice(&bytes.to_le_bytes()[..8]),
-            width => out.extend_from_slice(bytes.to_le_bytes().get(..width).unwrap_or_default()),
-        }
+        out.extend_from_slice(bytes.to_le_bytes().get(..kind.width).unwrap_or_default());
         return Ok(());
     }
     write_wide_integer(kind, number, out, rounding)
@@ -134,7 +121,7 @@ fn write_integer(kind: IntegerKind, number: &Number<'_>, out: &mut Vec<u8>, roun
 
 /// The two's complement of a small number, where the kind can hold it and is not wider.
 #[inline]
-fn small_integer(kind: IntegerKind, negative: bool, size: u64) -> Option<u64> {
+pub(crate) fn small_integer(kind: IntegerKind, negative: bool, size: u64) -> Option<u64> {
     let bits = u32::try_from(kind.width * 8 - usize::from(kind.signed)).ok().filter(|_| kind.width <= 8)?;
     let most = u64::MAX >> (64 - bits);
     match (negative, kind.signed) {

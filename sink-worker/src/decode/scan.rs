@@ -3,6 +3,9 @@
 //!
 //! Must not be here: what comes after the string.
 
+#![allow(clippy::inline_always, reason = "measured by examples/decode_bench.rs")]
+#![allow(clippy::cast_possible_truncation, reason = "the halves of a word are meant")]
+
 /// Most strings end before this; beyond it the wide loop pays.
 const SHORT: usize = 32;
 
@@ -22,6 +25,16 @@ pub(crate) fn plain_length(bytes: &[u8]) -> usize {
     }
     let rest = bytes.get(length..).unwrap_or_default();
     length + rest.iter().position(|&byte| is_special(byte)).unwrap_or(rest.len())
+}
+
+/// The same for the 16 bytes of a little-endian word; 16 where none of them ends the run.
+#[inline(always)]
+pub(crate) fn plain_length_of_16(words: u128) -> usize {
+    let low = special_of_8(words as u64);
+    if low != 0 {
+        return low.trailing_zeros() as usize / 8;
+    }
+    8 + special_of_8((words >> 64) as u64).trailing_zeros() as usize / 8
 }
 
 /// Length of the whole 32-byte pieces without a special byte.
@@ -46,7 +59,7 @@ const HIGHS: u64 = 0x8080_8080_8080_8080;
 
 /// The high bit of each byte that ends the run; bits above the lowest one set may be wrong (borrows), which does not
 /// matter as only the lowest is looked at.
-#[inline]
+#[inline(always)]
 fn special_of_8(word: u64) -> u64 {
     let quote = word ^ (ONES * 0x22);
     let backslash = word ^ (ONES * 0x5c);
@@ -71,6 +84,8 @@ mod tests {
                 let mut bytes = [b'x'; 120];
                 bytes[place] = byte;
                 assert_eq!(plain_length(&bytes), one_by_one(&bytes), "byte {byte} at {place}");
+                let (start, _) = bytes.split_first_chunk::<16>().unwrap_or_else(|| unreachable!());
+                assert_eq!(plain_length_of_16(u128::from_le_bytes(*start)), one_by_one(start), "byte {byte} at {place}");
             }
         }
     }

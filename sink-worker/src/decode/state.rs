@@ -2,7 +2,7 @@
 //!
 //! Must not be here: decisions about values.
 
-use super::keyset::KeySet;
+use super::keyset::{Count, KeySet};
 use super::number::Rounding;
 use super::time::DateCache;
 use crate::schema::Schema;
@@ -24,10 +24,8 @@ pub(crate) struct State {
     pub(crate) grown: usize,
     /// The column whose value is being read.
     pub(crate) column: Option<usize>,
-    /// One bit per edge of the key tree that this record has had.
+    /// One bit per edge of the key tree that this record has had; the columns of such an edge are marked.
     pub(crate) seen: Vec<u64>,
-    /// One bit per column that this record was written to, in part or whole.
-    pub(crate) touched: Vec<u64>,
     /// For each key, the one that came after it the last time.
     pub(crate) next: Vec<u32>,
 }
@@ -35,8 +33,7 @@ pub(crate) struct State {
 impl State {
     pub(crate) fn new(schema: &Schema) -> Self {
         Self {
-            seen: vec![0; schema.edges.div_ceil(64)],
-            touched: vec![0; schema.columns.len().div_ceil(64)],
+            seen: vec![0; schema.all_edges.len()],
             next: vec![NOWHERE; schema.places],
             reject_unknown: schema.reject_unknown,
             ..Self::for_defaults()
@@ -55,15 +52,13 @@ impl State {
             grown: 0,
             column: None,
             seen: Vec::new(),
-            touched: Vec::new(),
             next: Vec::new(),
         }
     }
 
     pub(crate) fn start_record(&mut self) {
         self.seen.fill(0);
-        self.touched.fill(0);
-        self.keys.clear();
+        self.keys.back_to(Count::default());
         self.fallbacks = 0;
         self.grown = 0;
         self.column = None;
@@ -78,16 +73,6 @@ impl State {
         let before = *word & bit != 0;
         *word |= bit;
         before
-    }
-
-    /// Notes that a column is about to be written to.
-    #[inline]
-    pub(crate) fn touch(&mut self, column: usize) {
-        self.touched[column / 64] |= 1 << (column % 64);
-    }
-
-    pub(crate) fn has_touched(&self, column: usize) -> bool {
-        self.touched[column / 64] & (1 << (column % 64)) != 0
     }
 
     #[inline]

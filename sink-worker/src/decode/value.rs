@@ -6,6 +6,7 @@ use super::cursor::{Cursor, RawText};
 use super::escape::unescape;
 use super::fault::Fault;
 use super::object::{read_key, skip_unknown};
+use super::quick::short_string;
 use super::scalar::{from_text, scalar, wrong_type};
 use super::state::State;
 use crate::column::dictionary::Dictionary;
@@ -47,6 +48,11 @@ fn text(column: &mut TextColumn, cursor: &mut Cursor<'_>, state: &mut State) -> 
     if cursor.next_token()? != b'"' {
         return wrong_type(cursor, state);
     }
+    if let Some((short, after)) = short_string(cursor.rest) {
+        column.push_short(short.padded, short.length);
+        cursor.rest = after;
+        return Ok(());
+    }
     let raw = cursor.string()?;
     if raw.escaped {
         return with_meaning(raw, state, |text, _| {
@@ -81,6 +87,11 @@ fn low_cardinality(
 ) -> Result<(), Fault> {
     match (cursor.next_token()?, inner) {
         (b'"', Kind::Text) => {
+            if let Some((short, after)) = short_string(cursor.rest) {
+                column.push_short(short.padded, short.length);
+                cursor.rest = after;
+                return Ok(());
+            }
             let raw = cursor.string()?;
             if raw.escaped {
                 return with_meaning(raw, state, |text, _| {
@@ -154,7 +165,7 @@ fn map(
         value(inner, values, cursor, state)?;
         more = cursor.another(b'}')?;
     }
-    state.keys.close(frame);
+    state.keys.close(&frame);
     column.end_row();
     Ok(())
 }
@@ -220,7 +231,6 @@ fn tuple_object(
         if cursor.next_token()? != b'"' {
             return Err(Fault::Syntax);
         }
-        cursor.advance(1);
         let found = read_key(keys, cursor, state, &mut frame)?;
         cursor.expect(b':')?;
         match found.and_then(|index| element(tuple, elements, index)) {
@@ -230,7 +240,7 @@ fn tuple_object(
         }
         more = cursor.another(b'}')?;
     }
-    state.keys.close(frame);
+    state.keys.close(&frame);
     fill_missing(tuple, elements, rows)
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Must not be here: reading records (only the question whether a known key stands at a position).
 
-use crate::column::dictionary::hash_of;
+use super::kind::Kind;
+use crate::column::dictionary::{home_of, word_of};
 
 /// Longest path of a column; deeper objects are refused in records too.
 const MAX_PATH: usize = 63;
@@ -13,11 +14,11 @@ pub(crate) const NOWHERE: u32 = u32::MAX;
 #[derive(Clone, Debug)]
 pub(crate) struct KeyTable {
     keys: Vec<Key>,
-    /// Open addressing, a power of two; `NOWHERE` or an index into `keys`.
-    slots: Vec<u32>,
+    /// Open addressing, a power of two; `NOWHERE` or an index into `keys`, and the key's word.
+    slots: Vec<(u32, u128)>,
 }
 
-/// A key as it stands in a record, closing quote included.
+/// A key as it mostly stands in a record: quotes and colon included.
 #[derive(Clone, Debug)]
 struct Key {
     quoted: Box<[u8]>,
@@ -30,7 +31,7 @@ struct Key {
 
 impl Key {
     fn new(text: &str) -> Self {
-        let quoted = [text.as_bytes(), b"\""].concat();
+        let quoted = [b"\"", text.as_bytes(), b"\":"].concat();
         let mut head = [0; 16];
         let mut mask = [0; 16];
         for (at, byte) in quoted.iter().take(16).enumerate() {
@@ -46,7 +47,7 @@ impl Key {
     }
 
     fn text(&self) -> &[u8] {
-        self.quoted.split_last().map_or(&[], |(_, text)| text)
+        self.quoted.get(1..self.quoted.len() - 2).unwrap_or_default()
     }
 
     #[inline]
@@ -63,13 +64,14 @@ impl KeyTable {
     /// A table of distinct keys.
     pub(crate) fn new(keys: &[&str]) -> Self {
         let keys: Vec<Key> = keys.iter().map(|key| Key::new(key)).collect();
-        let mut slots = vec![NOWHERE; (keys.len() * 4).next_power_of_two()];
+        let mut slots = vec![(NOWHERE, 0); (keys.len() * 4).next_power_of_two()];
         for (index, key) in (0..).zip(&keys) {
-            let mut at = hash_of(key.text()) as usize & (slots.len() - 1);
-            while slots[at] != NOWHERE {
+            let word = word_of(key.text());
+            let mut at = home_of(word) & (slots.len() - 1);
+            while slots[at].0 != NOWHERE {
                 at = (at + 1) & (slots.len() - 1);
             }
-            slots[at] = index;
+            slots[at] = (index, word);
         }
         Self { keys, slots }
     }
@@ -78,8 +80,8 @@ impl KeyTable {
         self.keys.len()
     }
 
-    /// True where key `index` and its closing quote are the next bytes. Only ever true where that *is* the key: its
-    /// closing quote ends it whatever comes after.
+    /// Where key `index`, its quotes and a colon are the next bytes: how many these are. Only ever where that *is* the
+    /// key: its closing quote ends it, as it has no backslash.
     #[inline]
     pub(crate) fn stands_at(&self, index: u32, rest: &[u8]) -> Option<usize> {
         let key = self.keys.get(index as usize)?;
@@ -87,14 +89,23 @@ impl KeyTable {
     }
 
     /// The index of a key, by its text without quotes and escapes.
-    #[inline]
     pub(crate) fn find(&self, text: &[u8]) -> Option<u32> {
-        let mut at = hash_of(text) as usize;
+        self.find_word(word_of(text), |key| key.text() == text)
+    }
+
+    /// True where a short key is known.
+    #[inline]
+    pub(crate) fn has_short(&self, word: u128) -> bool {
+        self.find_word(word, |_| true).is_some()
+    }
+
+    #[inline]
+    fn find_word(&self, word: u128, is_same: impl Fn(&Key) -> bool) -> Option<u32> {
+        let mut at = home_of(word);
         loop {
-            at &= self.slots.len() - 1;
-            let index = *self.slots.get(at)?;
+            let (index, known) = *self.slots.get(at & (self.slots.len() - 1))?;
             let key = self.keys.get(index as usize)?;
-            if key.text() == text {
+            if known == word && is_same(key) {
                 return Some(index);
             }
             at += 1;
@@ -108,8 +119,43 @@ pub(crate) struct ObjectPlan {
     pub(crate) keys: KeyTable,
     /// One per key, in the order of `keys`.
     pub(crate) edges: Vec<Edge>,
+    /// The same, as far as the quick path needs it.
+    pub(crate) steps: Vec<Step>,
     /// Where this object's memory of "the key after this one" starts.
     pub(crate) place: usize,
+}
+
+/// A key that leads to just one column and nothing inside: everything about it in one place.
+#[derive(Debug)]
+pub(crate) struct Step {
+    key: Key,
+    /// Where in the record's memory of edges this one is.
+    pub(crate) seen_word: usize,
+    pub(crate) seen_bit: u64,
+    pub(crate) column: usize,
+    pub(crate) kind: Kind,
+    /// False where the key leads to several columns or to something inside; then the rest is of no meaning.
+    simple: bool,
+}
+
+impl Step {
+    /// As [`KeyTable::stands_at`], and only for simple steps.
+    #[inline]
+    pub(crate) fn stands_at(&self, rest: &[u8]) -> Option<usize> {
+        (self.simple && self.key.stands_at(rest)).then_some(self.key.quoted.len())
+    }
+
+    fn new(key: Key, edge: &Edge, kind_of: &dyn Fn(usize) -> Kind) -> Self {
+        let column = edge.only.unwrap_or_default();
+        Self {
+            key,
+            seen_word: edge.id / 64,
+            seen_bit: 1 << (edge.id % 64),
+            column,
+            kind: kind_of(column),
+            simple: edge.only.is_some(),
+        }
+    }
 }
 
 /// What a key leads to.
@@ -121,6 +167,8 @@ pub(crate) struct Edge {
     pub(crate) columns: Vec<usize>,
     /// Columns that take something inside of it.
     pub(crate) inside: Option<ObjectPlan>,
+    /// The column, where there is just one for the value and none inside.
+    pub(crate) only: Option<usize>,
 }
 
 impl Edge {
@@ -181,9 +229,9 @@ impl PlanBuilder {
     }
 
     /// The tree, how many edges it has, and how many places its memory needs.
-    pub(crate) fn build(self) -> (ObjectPlan, usize, usize) {
+    pub(crate) fn build(self, kind_of: &dyn Fn(usize) -> Kind) -> (ObjectPlan, usize, usize) {
         let mut places = 0;
-        let root = self.root.build(&mut places);
+        let root = self.root.build(&mut places, kind_of);
         (root, self.edges, places)
     }
 }
@@ -198,19 +246,21 @@ impl Node {
         &mut self.children[at]
     }
 
-    fn build(self, places: &mut usize) -> ObjectPlan {
+    fn build(self, places: &mut usize, kind_of: &dyn Fn(usize) -> Kind) -> ObjectPlan {
         let names: Vec<&str> = self.children.iter().map(|child| child.key.as_str()).collect();
         let keys = KeyTable::new(&names);
         let place = *places;
         *places += keys.len() + 1;
-        let edges = self.children.into_iter().map(|child| child.build(places)).collect();
-        ObjectPlan { keys, edges, place }
+        let edges: Vec<Edge> = self.children.into_iter().map(|child| child.build(places, kind_of)).collect();
+        let steps = keys.keys.iter().zip(&edges).map(|(key, edge)| Step::new(key.clone(), edge, kind_of)).collect();
+        ObjectPlan { keys, edges, steps, place }
     }
 }
 
 impl Child {
-    fn build(self, places: &mut usize) -> Edge {
-        let inside = (!self.node.children.is_empty()).then(|| self.node.build(places));
-        Edge { id: self.id, columns: self.columns, inside }
+    fn build(self, places: &mut usize, kind_of: &dyn Fn(usize) -> Kind) -> Edge {
+        let inside = (!self.node.children.is_empty()).then(|| self.node.build(places, kind_of));
+        let only = self.columns.first().copied().filter(|_| self.columns.len() == 1 && inside.is_none());
+        Edge { id: self.id, columns: self.columns, inside, only }
     }
 }
