@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use clickhouse::{Client, Row};
-use clickhouse_sink_crds::check::check_table;
-use clickhouse_sink_crds::table::{Difference, ObservedColumn, ObservedTable};
+use clickhouse_sink_crds::check::{check_table, is_equal_or_wider};
+use clickhouse_sink_crds::table::{Difference, ObservedColumn, ObservedTable, TableDefinition};
 use clickhouse_sink_crds::worker_config::TargetTable;
 use serde::Deserialize;
 use tokio::sync::{Notify, watch};
@@ -46,11 +46,13 @@ pub struct TableReport {
     pub uuid: Option<String>,
     /// Settings that the server knows, once it has answered.
     pub known_settings: Arc<BTreeSet<String>>,
+    /// True where a column has another type than declared, and each such type holds every value of the declared one.
+    pub has_wider_types: bool,
 }
 
 impl TableReport {
     fn unknown() -> Self {
-        Self { sequence: 0, state: TableState::Unknown, uuid: None, known_settings: Arc::default() }
+        Self { sequence: 0, state: TableState::Unknown, uuid: None, known_settings: Arc::default(), has_wider_types: false }
     }
 
     /// True where writes go on.
@@ -140,7 +142,8 @@ impl TableWatch {
     /// Pinned settings of an INSERT, cut to what the server knows.
     #[must_use]
     pub fn settings(&self) -> Vec<(String, String)> {
-        plan_settings(&self.report().known_settings, self.insert_timeout_seconds)
+        let report = self.report();
+        plan_settings(&report.known_settings, self.insert_timeout_seconds, report.has_wider_types)
     }
 
     /// A `query_id` that no other attempt has.
@@ -197,24 +200,42 @@ async fn fetch_report(client: &Client, table: &TargetTable, before: &TableReport
     let looked = tokio::time::timeout(CHECK_TIMEOUT, fetch_state(client, table, before)).await;
     let sequence = before.sequence + 1;
     match looked.unwrap_or_else(|_| Err(Failure::no_answer("no answer to the look at the table within 10 s"))) {
-        Ok((state, uuid, known_settings)) => {
-            TableReport { sequence, state, uuid: uuid.or_else(|| before.uuid.clone()), known_settings }
+        Ok(Looked { state, uuid, known_settings, has_wider_types }) => {
+            let uuid = uuid.or_else(|| before.uuid.clone());
+            TableReport { sequence, state, uuid, known_settings, has_wider_types }
         }
         Err(failure) => TableReport { sequence, state: TableState::Unreachable(failure), ..before.clone() },
     }
 }
 
-type Looked = (TableState, Option<String>, Arc<BTreeSet<String>>);
+/// What one look brought.
+struct Looked {
+    state: TableState,
+    uuid: Option<String>,
+    known_settings: Arc<BTreeSet<String>>,
+    has_wider_types: bool,
+}
 
 async fn fetch_state(client: &Client, table: &TargetTable, before: &TableReport) -> Result<Looked, Failure> {
-    let settings = if before.known_settings.is_empty() {
+    let known_settings = if before.known_settings.is_empty() {
         Arc::new(fetch_settings(client).await?)
     } else {
         Arc::clone(&before.known_settings)
     };
     let observed = fetch_table(client, &table.expected.database, &table.expected.name).await?;
     let uuid = observed.as_ref().map(|observed| observed.uuid.clone());
-    Ok((decide_state(table, observed.as_ref()), uuid, settings))
+    let has_wider_types = observed.as_ref().is_some_and(|observed| has_wider_types(&table.expected, observed));
+    Ok(Looked { state: decide_state(table, observed.as_ref()), uuid, known_settings, has_wider_types })
+}
+
+/// The types that differ are all wider; with one that is not, the server must refuse instead of converting.
+fn has_wider_types(expected: &TableDefinition, observed: &ObservedTable) -> bool {
+    let pairs = expected.columns.iter().filter_map(|declared| {
+        let found = observed.columns.iter().find(|found| found.name == declared.name)?;
+        Some((declared.data_type.as_str(), found.data_type.as_str()))
+    });
+    let mut different = pairs.filter(|(declared, found)| declared != found).peekable();
+    different.peek().is_some() && different.all(|(declared, found)| is_equal_or_wider(declared, found))
 }
 
 /// What is found, judged by the contract's check; `ddl: none` asks for none.

@@ -233,7 +233,7 @@ async fn send_until_settled(context: &Arc<InsertContext>, batch: &Batch, pieces:
     let mut failures = 0;
     loop {
         let report = wait_for_table(context, batch, &parts).await;
-        let Err(failure) = attempt(context, &request).await else {
+        let Err(failure) = attempt(context, &pin_settings(context, &request)).await else {
             settle(context, batch);
             return Ok(());
         };
@@ -276,9 +276,14 @@ async fn encode(context: &Arc<InsertContext>, cluster_id: &str, pieces: &[Piece<
     let encoded = tokio::task::spawn_blocking(move || encode_blocks(&blocks, compression)).await;
     // A panic while encoding is a bug; passing it on ends the process, and the ranges are replayed.
     let body = encoded.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
-    let mut settings = context.table.settings();
-    settings.push(("insert_deduplication_token".into(), set_token(&context.group_id, cluster_id, &ranges)));
+    let settings = vec![("insert_deduplication_token".into(), set_token(&context.group_id, cluster_id, &ranges))];
     Request { sql: context.insert_sql.clone(), settings, body: Bytes::from(body) }
+}
+
+/// The request with the settings that fit the table as it is now: it may have changed since the last try.
+fn pin_settings(context: &InsertContext, request: &Request) -> Request {
+    let settings = [context.table.settings(), request.settings.clone()].concat();
+    Request { settings, ..request.clone() }
 }
 
 fn encode_blocks(blocks: &[Arc<Block>], compression: Compression) -> Vec<u8> {

@@ -11,7 +11,7 @@ const BLOCK_ROWS: &str = "1048576";
 ///
 /// `optimize_on_insert=0`: with 1 the server collapses equal keys inside a block, and a delivered offset could not be
 /// found again. `async_insert=0`: batches are ours, and an answer means that the part is written.
-const PINNED: [(&str, &str); 17] = [
+const PINNED: [(&str, &str); 16] = [
     ("async_insert", "0"),
     ("insert_deduplicate", "1"),
     ("deduplicate_insert", "enable"),
@@ -24,20 +24,26 @@ const PINNED: [(&str, &str); 17] = [
     ("input_format_parallel_parsing", "0"),
     ("input_format_skip_unknown_fields", "0"),
     ("input_format_null_as_default", "0"),
-    ("input_format_native_allow_types_conversion", "1"),
     ("materialized_views_ignore_errors", "0"),
     ("optimize_on_insert", "0"),
     ("throw_on_max_partitions_per_insert_block", "0"),
     ("insert_quorum_parallel", "1"),
 ];
 
-/// The pinned settings that the server knows, in a fixed order.
+/// Whether the server converts types that differ. It does so without a check (300 into `UInt8` is 44), so it may only
+/// where the table's types are known to hold every value; else the INSERT is refused and the table looked at again.
+const CONVERSION: &str = "input_format_native_allow_types_conversion";
+
+/// The pinned settings that the server knows, in a fixed order; `converts` where the table has wider types than ours.
 ///
 /// `wait_end_of_query` belongs to the HTTP interface and is in no server's list.
 #[must_use]
-pub fn plan_settings(known: &BTreeSet<String>, insert_timeout_seconds: u32) -> Vec<(String, String)> {
+pub fn plan_settings(known: &BTreeSet<String>, insert_timeout_seconds: u32, converts: bool) -> Vec<(String, String)> {
     let pinned = PINNED.iter().filter(|(name, _)| known.contains(*name));
     let mut settings: Vec<_> = pinned.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    if known.contains(CONVERSION) {
+        settings.push((CONVERSION.into(), u8::from(converts).to_string()));
+    }
     settings.push(("max_execution_time".into(), insert_timeout_seconds.to_string()));
     settings.push(("wait_end_of_query".into(), "1".into()));
     settings.push(("decompress".into(), "1".into()));
@@ -51,13 +57,21 @@ mod tests {
     #[test]
     fn an_older_server_is_not_sent_what_it_does_not_know() {
         let known = BTreeSet::from(["async_insert".to_owned(), "optimize_on_insert".to_owned()]);
-        let names: Vec<String> = plan_settings(&known, 30).into_iter().map(|(name, _)| name).collect();
+        let names: Vec<String> = plan_settings(&known, 30, false).into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["async_insert", "optimize_on_insert", "max_execution_time", "wait_end_of_query", "decompress"]);
+    }
+
+    #[test]
+    fn the_server_converts_only_where_it_is_asked_to() {
+        let known = BTreeSet::from([CONVERSION.to_owned()]);
+        let value = |converts| plan_settings(&known, 1, converts).into_iter().find(|(name, _)| name == CONVERSION);
+        assert_eq!(value(false), Some((CONVERSION.to_owned(), "0".to_owned())));
+        assert_eq!(value(true), Some((CONVERSION.to_owned(), "1".to_owned())));
     }
 
     #[test]
     fn equal_keys_in_one_block_are_all_stored() {
         let known = PINNED.iter().map(|(name, _)| (*name).to_owned()).collect();
-        assert!(plan_settings(&known, 1).contains(&("optimize_on_insert".into(), "0".into())));
+        assert!(plan_settings(&known, 1, false).contains(&("optimize_on_insert".into(), "0".into())));
     }
 }
