@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod crash;
+mod kafka_outage;
 mod keys;
 mod outage;
 mod ownership;

@@ -13,7 +13,7 @@ use clickhouse_sink_tests::proxy::{Fault, On};
 use clickhouse_sink_tests::sink::SinkBuilder;
 use clickhouse_sink_tests::wait::{eventually, eventually_eq};
 
-use crate::support::{SOON, Scene};
+use crate::support::{SOON, Scene, pause, wait_read};
 
 const PARTITIONS: i32 = 4;
 
@@ -80,10 +80,7 @@ fn busy_sink(scene: &Scene) -> SinkBuilder {
 
 /// Runs a scenario while records flow and commits are looked at all the time, until everything is committed. Gives the
 /// worker that is left, and how many records there are.
-fn run_under_flow(
-    scene: &Scene,
-    scenario: impl FnOnce() -> WorkerProcess,
-) -> (WorkerProcess, u64) {
+fn run_under_flow(scene: &Scene, scenario: impl FnOnce() -> WorkerProcess) -> (WorkerProcess, u64) {
     let done = AtomicBool::new(false);
     let (worker, each, looks) = std::thread::scope(|scope| {
         let (stop, stopped) = channel::<()>();
@@ -171,22 +168,42 @@ fn workers_are_killed_under_flow_and_every_record_is_in_the_table_at_least_once(
     assert_eq!(last.program.term_and_wait(SOON).unwrap(), 0);
 }
 
+fn wait_log(worker: &WorkerProcess, text: &str) {
+    let written = || {
+        ensure!(worker.program.log().contains(text), "not in the log");
+        Ok(())
+    };
+    eventually(SOON, text, written).unwrap();
+}
+
 #[test]
-fn a_quiet_partition_that_is_kept_through_a_rebalance_goes_on_with_its_next_record() {
+fn a_record_that_comes_while_a_rebalance_drains_is_read_from_the_partition_that_is_kept() {
     let scene = Scene::new("quiet", 2);
     let sink = scene.sink().set("batch.lingerMilliseconds", 0);
     scene.make_table(&sink);
     scene.produce_night_shift();
     let mut first = scene.worker("first", &sink);
     scene.wait_committed(&[3, 3]);
-    // Both partitions are read to their ends now; one is given to the other worker, and one stays.
-    let mut second = scene.worker("second", &sink);
-    wait_assigned(&second, 1);
-    wait_assigned(&first, 1);
+    // Both partitions are read to their ends, and the last rows of both are on their way, when the other worker joins.
+    let delay = Fault::Delay(Duration::from_secs(6));
+    scene.proxy.set_on(delay, On::Inserts);
     scene.produce_stats(0, 0, 1);
     scene.produce_stats(1, 0, 1);
-    scene.wait_committed(&[4, 4]);
-    assert_eq!(scene.rows(), (8, 7));
+    wait_read(&first, 8);
+    // An end is told after a fetch that brought nothing, half a second.
+    pause(Duration::from_millis(1500));
+    let mut second = scene.worker("second", &sink);
+    wait_log(&first, "Partitions are revoked and drained.");
+    scene.produce_stats(0, 1, 2);
+    scene.produce_stats(1, 1, 2);
+    scene.proxy.pass();
+    wait_assigned(&second, 1);
+    wait_assigned(&first, 1);
+    scene.wait_committed(&[5, 5]);
+    assert_eq!(distinct_rows(&scene), 10);
+    assert_eq!(scene.rows(), (10, 9));
+    let log = first.program.log();
+    assert!(!log.contains("A partition cannot be read on."), "{log}");
     assert_eq!(first.program.term_and_wait(SOON).unwrap(), 0);
     assert_eq!(second.program.term_and_wait(SOON).unwrap(), 0);
 }
