@@ -15,24 +15,46 @@ const NEVER_MS: u32 = 600_000;
 
 #[test]
 fn a_batch_is_cut_at_its_rows_and_what_is_left_waits_for_the_linger() {
-    let scene = Scene::new("max_rows", 1).set("batch.maxRows", 4).set("batch.lingerMilliseconds", NEVER_MS);
+    let scene = Scene::new("max_rows", 1)
+        .set("batch.maxRows", 4)
+        .set("batch.lingerMilliseconds", NEVER_MS);
     scene.produce_events(10);
     let mut worker = scene.start();
     scene.wait_committed(&[8]);
     stays_eq(Duration::from_secs(1), "count()", &8, || Ok(scene.count())).unwrap();
-    assert_eq!((metric(&worker, "batch_rows_count", &[]).unwrap(), scene.table_inserts().len()), (2.0, 2));
+    assert_eq!(
+        (
+            metric(&worker, "batch_rows_count", &[]).unwrap(),
+            scene.table_inserts().len()
+        ),
+        (2.0, 2)
+    );
     assert_eq!(worker.program.term_and_wait(SOON).unwrap(), 0);
     assert_eq!((scene.count(), scene.committed()), (10, vec![Some(10)]));
 }
 
 #[test]
 fn a_batch_is_cut_at_its_bytes() {
-    let scene = Scene::new("max_bytes", 1).set("batch.maxBytes", "100k").set("batch.lingerMilliseconds", NEVER_MS);
+    let scene = Scene::new("max_bytes", 1)
+        .set("batch.maxBytes", "100k")
+        .set("batch.lingerMilliseconds", NEVER_MS);
     let worker = scene.start_reading();
-    let large = |index: u32| event_with(&format!("large-{index}"), "event_id", &format!("\"{}\"", "x".repeat(30_000)));
+    let large = |index: u32| {
+        event_with(
+            "large",
+            "event_id",
+            &format!("\"{index}{}\"", "x".repeat(30_000)),
+        )
+    };
     scene.produce(0, (0..3).map(large));
-    eventually_eq(SOON, "records read", &3.0, || metric(&worker, "records_read_total", &[])).unwrap();
-    stays_eq(Duration::from_secs(1), "INSERTs", &0, || Ok(scene.table_inserts().len())).unwrap();
+    eventually_eq(SOON, "records read", &3.0, || {
+        metric(&worker, "records_read_total", &[])
+    })
+    .unwrap();
+    stays_eq(Duration::from_secs(1), "INSERTs", &0, || {
+        Ok(scene.table_inserts().len())
+    })
+    .unwrap();
     scene.produce(0, [large(3)]);
     scene.wait_committed(&[4]);
     assert_eq!((scene.count(), scene.table_inserts().len()), (4, 1));
@@ -45,7 +67,11 @@ fn the_first_record_of_a_batch_waits_for_others_as_long_as_the_linger_says() {
     let produced = Instant::now();
     scene.produce_events(2);
     scene.wait_table_inserts(1);
-    assert!(produced.elapsed() >= Duration::from_millis(1450), "{:?}", produced.elapsed());
+    assert!(
+        produced.elapsed() >= Duration::from_millis(1450),
+        "{:?}",
+        produced.elapsed()
+    );
     scene.wait_committed(&[2]);
     assert_eq!((scene.count(), scene.table_inserts().len()), (2, 1));
 }
@@ -54,11 +80,16 @@ fn the_first_record_of_a_batch_waits_for_others_as_long_as_the_linger_says() {
 fn without_a_linger_one_insert_flies_and_carries_what_came_meanwhile() {
     let scene = Scene::new("no_linger", 1).set("batch.lingerMilliseconds", 0);
     let worker = scene.start_reading();
-    scene.proxy.fail_next(1, Fault::Delay(Duration::from_secs(2)), On::Inserts);
+    scene
+        .proxy
+        .fail_next(1, Fault::Delay(Duration::from_secs(2)), On::Inserts);
     scene.produce_events(1);
     scene.wait_table_inserts(1);
     scene.produce(0, (1..40).map(|index| stat_event(0, index)));
-    eventually_eq(SOON, "records read", &40.0, || metric(&worker, "records_read_total", &[])).unwrap();
+    eventually_eq(SOON, "records read", &40.0, || {
+        metric(&worker, "records_read_total", &[])
+    })
+    .unwrap();
     scene.wait_committed(&[40]);
     assert_eq!(scene.count(), 40);
     // One that was slow, one with what came meanwhile; three where the machine was slower than the delay.
@@ -75,7 +106,10 @@ fn each_compression_brings_the_same_rows_and_the_better_one_sends_fewer_bytes() 
     let sent = [&plain, &lz4, &zstd].map(|scene| {
         let worker = scene.start();
         scene.wait_committed(&[5000]);
-        assert_eq!(scene.query("SELECT count(), uniqExact(event_id) FROM vision_events"), "5000\t5000");
+        assert_eq!(
+            scene.query("SELECT count(), uniqExact(event_id) FROM vision_events"),
+            "5000\t5000"
+        );
         metric(&worker, "sent_bytes_total", &[]).unwrap()
     });
     assert!(sent[0] > sent[1] && sent[1] > sent[2], "{sent:?}");
@@ -90,7 +124,9 @@ fn a_worker_has_a_member_of_the_group_for_each_thread() {
         members.sort();
         Ok(members)
     };
-    let expected = ["default-events-0", "default-events-1", "default-events-2"].map(str::to_owned).to_vec();
+    let expected = ["default-events-0", "default-events-1", "default-events-2"]
+        .map(str::to_owned)
+        .to_vec();
     eventually_eq(SOON, "members", &expected, members).unwrap();
     (0..3).for_each(|partition| scene.produce(partition, [stat_event(0, 1)]));
     scene.wait_committed(&[1, 1, 1]);
@@ -100,11 +136,19 @@ fn a_worker_has_a_member_of_the_group_for_each_thread() {
 #[test]
 fn a_worker_reads_no_further_than_its_memory_budget_and_the_rest_waits_in_kafka() {
     let scene = Scene::new("memory_budget", 1).set("workers.memoryBudget", "32Mi");
-    let scene = scene.set("batch.maxBytes", "2Mi").set("format.maxRecordBytes", "1Mi");
+    let scene = scene
+        .set("batch.maxBytes", "2Mi")
+        .set("format.maxRecordBytes", "1Mi");
     let worker = scene.start_reading();
     scene.proxy.set_on(Fault::Hang, On::Inserts);
-    let large = event_with("large", "event_id", &format!("\"{}\"", "x".repeat(100_000)));
-    scene.produce(0, std::iter::repeat_n(large, 800));
+    let large = |index: u32| {
+        event_with(
+            "large",
+            "event_id",
+            &format!("\"{index}{}\"", "x".repeat(100_000)),
+        )
+    };
+    scene.produce(0, (0..800).map(large));
     let read = || metric(&worker, "records_read_total", &[]);
     eventually(SOON, "it reads and stops", || {
         let before = read()?;
@@ -114,7 +158,10 @@ fn a_worker_reads_no_further_than_its_memory_budget_and_the_rest_waits_in_kafka(
     })
     .unwrap();
     let buffered = metric(&worker, "buffered_bytes", &[]).unwrap();
-    assert!(buffered > 1e6 && buffered <= f64::from(32 << 20), "{buffered}");
+    assert!(
+        buffered > 1e6 && buffered <= f64::from(32 << 20),
+        "{buffered}"
+    );
     assert!(read().unwrap() < 400.0, "{:?}", read());
     assert_eq!(scene.committed(), [Some(0)]);
     scene.proxy.pass();
@@ -140,7 +187,11 @@ fn a_property_reaches_the_kafka_client_and_one_that_it_does_not_know_is_named() 
     let wrong = scene.set("kafka.properties", json!({ "no.such.property": "1" }));
     let mut worker = WorkerProcess::start(&wrong.dir, "wrong", &wrong.config()).unwrap();
     assert_eq!(worker.program.wait_exit(SOON).unwrap().code(), Some(1));
-    assert!(worker.program.log().contains("no.such.property"), "{}", worker.program.log());
+    assert!(
+        worker.program.log().contains("no.such.property"),
+        "{}",
+        worker.program.log()
+    );
 }
 
 #[test]
@@ -155,7 +206,10 @@ fn a_worker_that_cannot_flush_is_not_ready_and_ends_with_3_after_its_final_flush
     wait_not_ready(&worker, "Draining");
     assert_eq!(worker.program.wait_exit(SOON).unwrap().code(), Some(3));
     let took = asked.elapsed();
-    assert!(took >= Duration::from_millis(2900) && took < Duration::from_secs(13), "{took:?}");
+    assert!(
+        took >= Duration::from_millis(2900) && took < Duration::from_secs(13),
+        "{took:?}"
+    );
     assert_eq!((scene.committed(), scene.count()), (vec![Some(0)], 0));
     scene.proxy.pass();
     let _next = scene.start();
@@ -171,10 +225,21 @@ fn one_sink_reads_several_topics_into_its_table() {
     let scene = first.set("kafka.topics", topics);
     scene.produce_events(2);
     let producer = scene.producer();
-    (0..3).for_each(|index| producer.send_json(&second, 0, &stat_event(1, index)).unwrap());
+    (0..3).for_each(|index| {
+        producer
+            .send_json(&second, 0, &stat_event(1, index))
+            .unwrap()
+    });
     producer.flush().unwrap();
     let _worker = scene.start();
     scene.wait_count(5);
-    let rows = scene.rows("SELECT _topic AS t, count() AS c FROM vision_events GROUP BY t ORDER BY c");
-    assert_eq!(rows, [json!({ "t": scene.topic, "c": 2 }), json!({ "t": second, "c": 3 })]);
+    let rows =
+        scene.rows("SELECT _topic AS t, count() AS c FROM vision_events GROUP BY t ORDER BY c");
+    assert_eq!(
+        rows,
+        [
+            json!({ "t": scene.topic, "c": 2 }),
+            json!({ "t": second, "c": 3 })
+        ]
+    );
 }

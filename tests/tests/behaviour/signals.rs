@@ -21,7 +21,10 @@ fn a_worker_is_alive_and_ready_and_says_so_in_words() {
     let worker = scene.start();
     worker.wait_ready(SOON).unwrap();
     assert_eq!(answer(&worker, "/livez"), (200, "alive".to_owned()));
-    assert_eq!(answer(&worker, "/readyz"), (200, r#"{"ready":true,"reasons":[]}"#.to_owned()));
+    assert_eq!(
+        answer(&worker, "/readyz"),
+        (200, r#"{"ready":true,"reasons":[]}"#.to_owned())
+    );
     assert_eq!(answer(&worker, "/nothing").0, 404);
 }
 
@@ -32,7 +35,10 @@ fn a_worker_that_reaches_no_broker_is_alive_but_not_ready_and_makes_no_position(
     let reasons = wait_not_ready(&worker, "NotAMember");
     assert!(reasons.contains(r#""ready":false"#), "{reasons}");
     assert_eq!(answer(&worker, "/livez").0, 200);
-    stays_eq(Duration::from_secs(2), "ready", &false, || Ok(worker.is_ready())).unwrap();
+    stays_eq(Duration::from_secs(2), "ready", &false, || {
+        Ok(worker.is_ready())
+    })
+    .unwrap();
     assert_eq!(scene.committed(), [None]);
     assert_eq!(worker.program.term_and_wait(SOON).unwrap(), 0);
 }
@@ -66,9 +72,23 @@ fn a_worker_without_a_partition_is_ready_and_nobody_flaps_while_it_comes_and_goe
         });
         let mut second = WorkerProcess::start(&scene.dir, "second", &scene.config()).unwrap();
         second.wait_ready(SOON).unwrap();
-        let sessions = |worker: &WorkerProcess| worker.state().unwrap()["sessions"].as_array().unwrap().len();
-        eventually_eq(SOON, "sessions of both", &1, || Ok(sessions(&first) + sessions(&second))).unwrap();
-        stays_eq(Duration::from_secs(2), "readiness of the second", &true, || Ok(second.is_ready())).unwrap();
+        let sessions = |worker: &WorkerProcess| {
+            worker.state().unwrap()["sessions"]
+                .as_array()
+                .unwrap()
+                .len()
+        };
+        eventually_eq(SOON, "sessions of both", &1, || {
+            Ok(sessions(&first) + sessions(&second))
+        })
+        .unwrap();
+        stays_eq(
+            Duration::from_secs(2),
+            "readiness of the second",
+            &true,
+            || Ok(second.is_ready()),
+        )
+        .unwrap();
         assert_eq!(second.program.term_and_wait(SOON).unwrap(), 0);
         eventually_eq(SOON, "sessions of the first", &1, || Ok(sessions(&first))).unwrap();
         over.store(true, Ordering::Release);
@@ -83,22 +103,38 @@ fn the_state_tells_each_session_each_hold_and_the_figures() {
     scene.produce_events(3);
     scene.produce(1, ["bad"]);
     scene.wait_committed(&[3, 1]);
-    let session = |partition: i32, offset: i64| json!({
-        "topic": scene.topic, "partition": partition, "state": "Running", "position": offset, "committed": offset,
-        "end": offset, "lag": 0, "log_start_distance": offset, "stalled_seconds": 0.0, "epoch": 16,
-    });
+    let session = |partition: i32, offset: i64| {
+        json!({
+            "topic": scene.topic, "partition": partition, "state": "Running", "position": offset, "committed": offset,
+            "end": offset, "lag": 0, "log_start_distance": offset, "stalled_seconds": 0.0, "epoch": 16,
+        })
+    };
     let expected = json!({
         "sink": "default/events", "mapping": 16, "sessions": [session(0, 3), session(1, 1)], "holds": [], "rows_inserted": 3,
         "rejected": 1, "buffered_bytes": 0, "memory_budget_bytes": 268_435_456, "in_flight": 0, "draining": false,
     });
-    eventually_eq(SOON, "/state", &expected, || Ok(without_names(worker.state()?))).unwrap();
+    eventually_eq(SOON, "/state", &expected, || {
+        Ok(without_names(worker.state()?))
+    })
+    .unwrap();
     let refusal = Canned::error(404, 60, "Table vision_events_rejected does not exist");
-    scene.proxy.set_on(Fault::Replace(refusal), On::Containing("vision_events_rejected".into()));
+    scene.proxy.set_on(
+        Fault::Replace(refusal),
+        On::Containing("vision_events_rejected".into()),
+    );
     scene.produce(1, ["bad"]);
     let hold = wait_hold(&worker, "DeadLetterUnavailable");
-    let mut fields: Vec<&str> = hold.as_object().unwrap().keys().map(String::as_str).collect();
+    let mut fields: Vec<&str> = hold
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
     fields.sort_unstable();
-    assert_eq!(fields, ["id", "message", "partition", "reason", "since_seconds"]);
+    assert_eq!(
+        fields,
+        ["id", "message", "partition", "reason", "since_seconds"]
+    );
     assert_eq!(worker.state().unwrap()["in_flight"], 1);
 }
 
@@ -106,7 +142,11 @@ fn the_state_tells_each_session_each_hold_and_the_figures() {
 fn without_names(mut state: Value) -> Value {
     let length = |value: &mut Value| *value = value.as_str().map_or(0, str::len).into();
     length(&mut state["mapping"]);
-    state["sessions"].as_array_mut().unwrap().iter_mut().for_each(|session| length(&mut session["epoch"]));
+    state["sessions"]
+        .as_array_mut()
+        .unwrap()
+        .iter_mut()
+        .for_each(|session| length(&mut session["epoch"]));
     state
 }
 
@@ -135,13 +175,31 @@ fn the_metrics_count_what_was_read_inserted_rejected_and_committed() {
         eventually_eq(SOON, name, &expected, || metric(&worker, name, &[])).unwrap();
     }
     let page = worker.get("/metrics").unwrap();
-    assert!(page.header("content-type").unwrap().starts_with("application/openmetrics-text"), "{page:?}");
+    assert!(
+        page.header("content-type")
+            .unwrap()
+            .starts_with("application/openmetrics-text"),
+        "{page:?}"
+    );
     let text = page.text();
     assert!(text.ends_with("# EOF"));
-    let (metrics, partition) = (worker.metrics().unwrap(), format!("topic=\"{}\"", scene.topic));
-    let distance = metrics.sum("clickhouse_sink_worker_log_start_distance_records", &[&partition, "partition=\"0\""]);
+    let (metrics, partition) = (
+        worker.metrics().unwrap(),
+        format!("topic=\"{}\"", scene.topic),
+    );
+    let distance = metrics.sum(
+        "clickhouse_sink_worker_log_start_distance_records",
+        &[&partition, "partition=\"0\""],
+    );
     assert_eq!(distance, Some(3.0));
-    for name in ["insert_seconds_count", "attempt_seconds_count", "commit_seconds_count", "batch_rows_count", "commits_total", "sent_bytes_total"] {
+    for name in [
+        "insert_seconds_count",
+        "attempt_seconds_count",
+        "commit_seconds_count",
+        "batch_rows_count",
+        "commits_total",
+        "sent_bytes_total",
+    ] {
         assert!(metric(&worker, name, &[]).unwrap() > 0.0, "{name}\n{text}");
     }
 }

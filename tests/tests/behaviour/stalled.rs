@@ -52,7 +52,10 @@ fn a_quiet_topic_does_not_raise_the_signal() {
     scene.produce_events(3);
     scene.wait_committed(&[3, 0]);
     eventually_eq(SOON, "stalled_seconds", &0.0, || stalled(&worker)).unwrap();
-    stays_eq(Duration::from_secs(4), "stalled_seconds", &0.0, || stalled(&worker)).unwrap();
+    stays_eq(Duration::from_secs(4), "stalled_seconds", &0.0, || {
+        stalled(&worker)
+    })
+    .unwrap();
 }
 
 #[test]
@@ -61,14 +64,25 @@ fn an_open_transaction_does_not_raise_the_signal_and_an_aborted_one_is_passed_ov
     let worker = scene.start_reading();
     let transactions = Transactions::new(&scene.env.brokers, &scene.topic).unwrap();
     transactions.begin().unwrap();
-    (0..3).for_each(|index| transactions.send_json(&scene.topic, 0, &stat_event(0, index)).unwrap());
+    (0..3).for_each(|index| {
+        transactions
+            .send_json(&scene.topic, 0, &stat_event(0, index))
+            .unwrap()
+    });
     transactions.flush().unwrap();
-    stays_eq(Duration::from_secs(4), "stalled_seconds", &0.0, || stalled(&worker)).unwrap();
+    stays_eq(Duration::from_secs(4), "stalled_seconds", &0.0, || {
+        stalled(&worker)
+    })
+    .unwrap();
     assert_eq!(scene.count(), 0);
     transactions.commit().unwrap();
     scene.wait_count(3);
     transactions.begin().unwrap();
-    (3..5).for_each(|index| transactions.send_json(&scene.topic, 0, &stat_event(0, index)).unwrap());
+    (3..5).for_each(|index| {
+        transactions
+            .send_json(&scene.topic, 0, &stat_event(0, index))
+            .unwrap()
+    });
     transactions.abort().unwrap();
     // Three rows and a marker, two records that do not count and a marker.
     scene.wait_committed(&[7]);
@@ -83,7 +97,9 @@ fn a_run_of(what: &str, payload: Option<&[u8]>) -> (Scene, i64) {
     let producer = scene.producer();
     let (started, mut sent, mut worst) = (Instant::now(), 0, 0.0_f64);
     while started.elapsed() < Duration::from_secs(4) {
-        producer.send(&scene.topic, 0, Some(b"key"), payload).unwrap();
+        producer
+            .send(&scene.topic, 0, Some(b"key"), payload)
+            .unwrap();
         producer.flush().unwrap();
         sent += 1;
         worst = worst.max(stalled(&worker).unwrap());
@@ -105,6 +121,10 @@ fn a_run_of_tombstones_does_not_raise_the_signal() {
 #[test]
 fn a_run_of_rejected_records_does_not_raise_the_signal() {
     let (scene, sent) = a_run_of("stalled_rejected", Some(b"not json"));
-    let rejected = scene.database.client().count("vision_events_rejected").unwrap();
+    let rejected = scene
+        .database
+        .client()
+        .count("vision_events_rejected")
+        .unwrap();
     assert_eq!(i64::try_from(rejected).unwrap(), sent);
 }

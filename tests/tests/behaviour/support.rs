@@ -50,7 +50,15 @@ impl Scene {
             .set("kafka.groupId", group.as_str())
             .set("batch.lingerMilliseconds", 100);
         let (topic, dir) = (topic.to_owned(), env.test_dir(what).unwrap());
-        Self { env, database, topic, group, dir, proxy, sink }
+        Self {
+            env,
+            database,
+            topic,
+            group,
+            dir,
+            proxy,
+            sink,
+        }
     }
 
     pub(crate) fn set(mut self, path: &str, value: impl Into<Value>) -> Self {
@@ -61,8 +69,13 @@ impl Scene {
     /// Gives the sink's table these columns, keyed by the first.
     pub(crate) fn columns(self, columns: Value) -> Self {
         let key = columns[0]["name"].clone();
-        let mut scene = self.set("table.columns", columns).set("table.orderBy", json!([key]));
-        scene.sink = scene.sink.set("table.engine", json!({ "mergeTree": {} })).unset("table.partitionBy");
+        let mut scene = self
+            .set("table.columns", columns)
+            .set("table.orderBy", json!([key]));
+        scene.sink = scene
+            .sink
+            .set("table.engine", json!({ "mergeTree": {} }))
+            .unset("table.partitionBy");
         scene
     }
 
@@ -77,7 +90,13 @@ impl Scene {
     }
 
     pub(crate) fn config(&self) -> WorkerConfig {
-        resolve(&self.declared(), &ResolveInputs { uid: self.group.clone(), ..ResolveInputs::default() })
+        resolve(
+            &self.declared(),
+            &ResolveInputs {
+                uid: self.group.clone(),
+                ..ResolveInputs::default()
+            },
+        )
     }
 
     pub(crate) fn create_tables(&self) {
@@ -139,10 +158,16 @@ impl Scene {
     }
 
     /// Produces texts to one partition, in order.
-    pub(crate) fn produce<T: AsRef<[u8]>>(&self, partition: i32, payloads: impl IntoIterator<Item = T>) {
+    pub(crate) fn produce<T: AsRef<[u8]>>(
+        &self,
+        partition: i32,
+        payloads: impl IntoIterator<Item = T>,
+    ) {
         let producer = self.producer();
         for payload in payloads {
-            producer.send(&self.topic, partition, None, Some(payload.as_ref())).unwrap();
+            producer
+                .send(&self.topic, partition, None, Some(payload.as_ref()))
+                .unwrap();
         }
         producer.flush().unwrap();
     }
@@ -165,28 +190,43 @@ impl Scene {
     }
 
     pub(crate) fn committed(&self) -> Vec<Option<i64>> {
-        self.env.kafka().committed(&self.group, &self.topic).unwrap()
+        self.env
+            .kafka()
+            .committed(&self.group, &self.topic)
+            .unwrap()
     }
 
     pub(crate) fn wait_count(&self, count: u64) {
-        eventually_eq(SOON, "count()", &count, || self.database.client().count("vision_events")).unwrap();
+        eventually_eq(SOON, "count()", &count, || {
+            self.database.client().count("vision_events")
+        })
+        .unwrap();
     }
 
     pub(crate) fn wait_committed(&self, offsets: &[i64]) {
         let expected: Vec<Option<i64>> = offsets.iter().copied().map(Some).collect();
-        eventually_eq(SOON, "committed offsets", &expected, || self.env.kafka().committed(&self.group, &self.topic)).unwrap();
+        eventually_eq(SOON, "committed offsets", &expected, || {
+            self.env.kafka().committed(&self.group, &self.topic)
+        })
+        .unwrap();
     }
 
     /// INSERTs that went to the sink's table, in order.
     pub(crate) fn table_inserts(&self) -> Vec<clickhouse_sink_tests::proxy::Seen> {
         let inserts = self.proxy.inserts();
-        inserts.into_iter().filter(|seen| seen.statement.contains(".`vision_events` ")).collect()
+        inserts
+            .into_iter()
+            .filter(|seen| seen.statement.contains(".`vision_events` "))
+            .collect()
     }
 
     /// INSERTs that went to the rejected table, in order.
     pub(crate) fn rejected_inserts(&self) -> Vec<clickhouse_sink_tests::proxy::Seen> {
         let inserts = self.proxy.inserts();
-        inserts.into_iter().filter(|seen| seen.statement.contains(".`vision_events_rejected` ")).collect()
+        inserts
+            .into_iter()
+            .filter(|seen| seen.statement.contains(".`vision_events_rejected` "))
+            .collect()
     }
 
     pub(crate) fn wait_table_inserts(&self, at_least: usize) {
@@ -201,7 +241,10 @@ impl Scene {
 
 /// A metric of a worker, 0 where it has no sample yet.
 pub(crate) fn metric(worker: &WorkerProcess, name: &str, labels: &[&str]) -> Result<f64> {
-    Ok(worker.metrics()?.sum(&format!("clickhouse_sink_worker_{name}"), labels).unwrap_or(0.0))
+    Ok(worker
+        .metrics()?
+        .sum(&format!("clickhouse_sink_worker_{name}"), labels)
+        .unwrap_or(0.0))
 }
 
 /// Waits until a worker is held (or a batch of it waits) for this reason; gives the hold.
@@ -219,7 +262,12 @@ pub(crate) fn wait_hold(worker: &WorkerProcess, reason: &str) -> Value {
 pub(crate) fn wait_not_ready(worker: &WorkerProcess, text: &str) -> String {
     eventually(SOON, &format!("not ready: {text}"), || {
         let answer = worker.get("/readyz")?;
-        ensure!(answer.status == 503 && answer.text().contains(text), "{} {}", answer.status, answer.text());
+        ensure!(
+            answer.status == 503 && answer.text().contains(text),
+            "{} {}",
+            answer.status,
+            answer.text()
+        );
         Ok(answer.text())
     })
     .unwrap()
