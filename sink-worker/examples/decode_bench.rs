@@ -1,9 +1,13 @@
 //! What decoding costs: `cargo run --profile ci -p clickhouse-sink-worker --example decode_bench`.
 //!
-//! Prints nanoseconds per row for each stage, best and median of several rounds. Must not be here: sources, servers.
+//! Prints nanoseconds per row for each stage, best and median of many rounds. Must not be here: sources, servers.
 
 #![allow(clippy::print_stdout, reason = "the figures are for people")]
-#![allow(clippy::unwrap_used, clippy::cast_precision_loss, reason = "a benchmark, not the product")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_precision_loss,
+    reason = "a benchmark, not the product"
+)]
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -12,15 +16,17 @@ use std::time::{Duration, Instant};
 
 use clickhouse_sink_crds::table::{Engine, TableDefinition};
 use clickhouse_sink_crds::worker_config::{
-    ColumnMapping, Compression, OnError, OnMissing, RecordFormat, TargetTable, Tombstones, UnknownFields,
+    ColumnMapping, Compression, OnError, OnMissing, RecordFormat, TargetTable, Tombstones,
+    UnknownFields,
 };
 use clickhouse_sink_worker::compress::compress_body;
 use clickhouse_sink_worker::decode::{Decoder, RecordPosition};
 use clickhouse_sink_worker::native::{Block, BlockBuilder};
 use clickhouse_sink_worker::schema::Schema;
 
-const ROWS: usize = 100_000;
-const ROUNDS: usize = 15;
+/// Few, and many rounds: some of them are not disturbed, however busy the machine is.
+const ROWS: usize = 10_000;
+const ROUNDS: usize = 100;
 
 const EVENTS: [(&str, &str); 8] = [
     ("event_id", "String"),
@@ -65,11 +71,21 @@ fn event(n: usize) -> String {
 }
 
 fn wide(n: usize) -> String {
-    let filler: Vec<String> =
-        (0..16).map(|field| format!("\"f{field:02}\":{}", filler_value(field, n))).collect();
+    let filler: Vec<String> = (0..16)
+        .map(|field| format!("\"f{field:02}\":{}", filler_value(field, n)))
+        .collect();
     format!(
         r#"{{"event_id":"evt-{n:07x}","site":"plant-{}","ts":"2026-03-14T02:11:{:02}.{:03}Z","version":{},"location":{{"zone":"dock-{}","x":{}.5,"y":{}.25,"floor":2}},"box":{{"x":1,"y":2,"w":{},"h":{}}},"labels":["person","vest","{}"],{},"comment":"{}"}}"#,
-        n % 3, n / 1000 % 60, n % 1000, n % 5, n % 8, n % 100, n % 77, n % 1920, n % 1080, n % 4,
+        n % 3,
+        n / 1000 % 60,
+        n % 1000,
+        n % 5,
+        n % 8,
+        n % 100,
+        n % 77,
+        n % 1920,
+        n % 1080,
+        n % 4,
         filler.join(","),
         "a longer text, as people write it, with nothing special in it; ".repeat(6),
     )
@@ -106,15 +122,29 @@ fn schema(columns: &[(&str, &str)]) -> Arc<Schema> {
         ttl: None,
         settings: BTreeMap::new(),
     };
-    let table = TargetTable { expected, check: false, recheck_period_seconds: 60, mapping, metadata_columns: true };
-    let format =
-        RecordFormat { unknown_fields: UnknownFields::Ignore, max_record_bytes: 1 << 20, tombstones: Tombstones::Skip };
+    let table = TargetTable {
+        expected,
+        check: false,
+        recheck_period_seconds: 60,
+        mapping,
+        metadata_columns: true,
+    };
+    let format = RecordFormat {
+        unknown_fields: UnknownFields::Ignore,
+        max_record_bytes: 1 << 20,
+        tombstones: Tombstones::Skip,
+    };
     Arc::new(Schema::compile(&table, &format).unwrap())
 }
 
 fn decode(decoder: &mut Decoder, builder: &mut BlockBuilder, records: &[String]) -> Block {
     for (offset, record) in (0..).zip(records) {
-        let at = RecordPosition { topic: "vision-events", partition: 3, offset, timestamp_ms: 1_773_454_267_412 };
+        let at = RecordPosition {
+            topic: "vision-events",
+            partition: 3,
+            offset,
+            timestamp_ms: 1_773_454_267_412,
+        };
         decoder.decode(record.as_bytes(), &at, builder).unwrap();
     }
     builder.finish()
@@ -129,20 +159,17 @@ fn report(stage: &str, rows: usize, record_bytes: usize, mut rounds: Vec<Duratio
     let per_row = |time: Duration| time.as_nanos() as f64 / rows as f64;
     let best = per_row(rounds[0]);
     let median = per_row(rounds[rounds.len() / 2]);
-    println!("{stage:<34} best {best:7.1} ns/row   median {median:7.1} ns/row   {:7.0} MB/s", record_bytes as f64 / best * 1000.0);
+    println!(
+        "{stage:<34} best {best:7.1} ns/row   median {median:7.1} ns/row   {:7.0} MB/s",
+        record_bytes as f64 / best * 1000.0
+    );
 }
 
 fn timed<T>(times: &mut Vec<Duration>, act: impl FnOnce() -> T) -> T {
-    let (start, start_cpu) = (Instant::now(), cpu_time());
+    let start = Instant::now();
     let done = black_box(act());
-    times.push(cpu_time().zip(start_cpu).map_or_else(|| start.elapsed(), |(end, start)| end - start));
+    times.push(start.elapsed());
     done
-}
-
-/// Time that this thread was on a processor, so that a busy machine spoils little; absent: not Linux.
-fn cpu_time() -> Option<Duration> {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    Some(Duration::from_nanos(text.split_whitespace().next()?.parse().ok()?))
 }
 
 fn run(name: &str, columns: &[(&str, &str)], rows: usize, make: impl Fn(usize) -> String) {
@@ -153,8 +180,16 @@ fn run(name: &str, columns: &[(&str, &str)], rows: usize, make: impl Fn(usize) -
     let mut builder = BlockBuilder::new(schema);
     let [mut decoding, mut writing, mut lz4, mut zstd, mut values] = [(); 5].map(|()| Vec::new());
     for _ in 0..ROUNDS {
-        timed(&mut values, || records.iter().map(|record| value(record)).filter(|value| value.is_object()).count());
-        let block = timed(&mut decoding, || decode(&mut decoder, &mut builder, &records));
+        timed(&mut values, || {
+            records
+                .iter()
+                .map(|record| value(record))
+                .filter(serde_json::Value::is_object)
+                .count()
+        });
+        let block = timed(&mut decoding, || {
+            decode(&mut decoder, &mut builder, &records)
+        });
         assert_eq!(block.rows(), rows);
         let mut native = Vec::with_capacity(block.bytes() + 4096);
         timed(&mut writing, || block.write_native(&mut native));
@@ -164,7 +199,12 @@ fn run(name: &str, columns: &[(&str, &str)], rows: usize, make: impl Fn(usize) -
     }
     println!("{name}: {record_bytes} B per record, {rows} rows per block");
     report("  decode into columns", rows, record_bytes, decoding);
-    report("  (serde_json to Value, for scale)", rows, record_bytes, values);
+    report(
+        "  (serde_json to Value, for scale)",
+        rows,
+        record_bytes,
+        values,
+    );
     report("  columns to one Native block", rows, record_bytes, writing);
     report("  LZ4", rows, record_bytes, lz4);
     report("  ZSTD", rows, record_bytes, zstd);
@@ -172,7 +212,10 @@ fn run(name: &str, columns: &[(&str, &str)], rows: usize, make: impl Fn(usize) -
 
 /// Arguments: the number of rows (few, to count instructions under valgrind), and `events` or `wide` for one of them.
 fn main() {
-    let rows = std::env::args().nth(1).and_then(|rows| rows.parse().ok()).unwrap_or(ROWS);
+    let rows = std::env::args()
+        .nth(1)
+        .and_then(|rows| rows.parse().ok())
+        .unwrap_or(ROWS);
     let only = std::env::args().nth(2);
     let wanted = |name: &str| only.as_ref().is_none_or(|only| only == name);
     if wanted("events") {

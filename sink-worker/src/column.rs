@@ -52,7 +52,11 @@ pub(crate) struct ArrayColumn {
 
 impl FixedColumn {
     pub(crate) fn new(width: usize) -> Self {
-        Self { width, data: Vec::new(), mark: 0 }
+        Self {
+            width,
+            data: Vec::new(),
+            mark: 0,
+        }
     }
 
     pub(crate) fn rows(&self) -> usize {
@@ -82,7 +86,9 @@ impl FixedColumn {
 
     /// The bytes of some rows.
     pub(crate) fn bytes_of(&self, rows: Range<usize>) -> &[u8] {
-        self.data.get(rows.start * self.width..rows.end * self.width).unwrap_or_default()
+        self.data
+            .get(rows.start * self.width..rows.end * self.width)
+            .unwrap_or_default()
     }
 
     fn append(&mut self, other: &Self, rows: Range<usize>) {
@@ -90,7 +96,11 @@ impl FixedColumn {
     }
 
     fn fresh(&self, most_bytes: usize) -> Self {
-        Self { width: self.width, data: Vec::with_capacity(self.data.len().min(most_bytes)), mark: 0 }
+        Self {
+            width: self.width,
+            data: Vec::with_capacity(self.data.len().min(most_bytes)),
+            mark: 0,
+        }
     }
 }
 
@@ -104,7 +114,9 @@ impl ArrayColumn {
     /// Where row `row` ends, in elements.
     fn end_of(&self, row: usize) -> usize {
         let bytes = self.offsets.bytes_of(row..row + 1);
-        bytes.first_chunk().map_or(0, |end| usize::try_from(u64::from_le_bytes(*end)).unwrap_or(usize::MAX))
+        bytes.first_chunk().map_or(0, |end| {
+            usize::try_from(u64::from_le_bytes(*end)).unwrap_or(usize::MAX)
+        })
     }
 
     fn start_of(&self, row: usize) -> usize {
@@ -131,12 +143,18 @@ impl Column {
 
     /// A column that may hold NULL.
     pub(crate) fn nullable(inner: Self) -> Self {
-        Self::Nullable(Box::new(NullableColumn { nulls: FixedColumn::new(1), inner }))
+        Self::Nullable(Box::new(NullableColumn {
+            nulls: FixedColumn::new(1),
+            inner,
+        }))
     }
 
     /// A column of arrays.
     pub(crate) fn array(inner: Self) -> Self {
-        Self::Array(Box::new(ArrayColumn { offsets: FixedColumn::new(8), inner }))
+        Self::Array(Box::new(ArrayColumn {
+            offsets: FixedColumn::new(8),
+            inner,
+        }))
     }
 
     /// Values in the column.
@@ -207,8 +225,12 @@ impl Column {
             Self::Fixed(column) => column.data.len() - column.mark,
             Self::Text(column) => column.growth(),
             Self::Dictionary(column) => column.growth(),
-            Self::Nullable(column) => column.nulls.data.len() - column.nulls.mark + column.inner.growth(),
-            Self::Array(column) => column.offsets.data.len() - column.offsets.mark + column.inner.growth(),
+            Self::Nullable(column) => {
+                column.nulls.data.len() - column.nulls.mark + column.inner.growth()
+            }
+            Self::Array(column) => {
+                column.offsets.data.len() - column.offsets.mark + column.inner.growth()
+            }
             Self::Tuple(elements) => elements.iter().map(Self::growth).sum(),
         }
     }
@@ -225,7 +247,9 @@ impl Column {
             }
             (Self::Array(to), Self::Array(from)) => to.append(from, rows),
             (Self::Tuple(to), Self::Tuple(from)) => {
-                to.iter_mut().zip(from).for_each(|(to, from)| to.append(from, rows.clone()));
+                to.iter_mut()
+                    .zip(from)
+                    .for_each(|(to, from)| to.append(from, rows.clone()));
             }
             _ => debug_assert!(false, "columns of one schema have one shape"),
         }
@@ -245,7 +269,12 @@ impl Column {
                 offsets: column.offsets.fresh(most_bytes),
                 inner: column.inner.fresh(most_bytes),
             })),
-            Self::Tuple(elements) => Self::Tuple(elements.iter().map(|element| element.fresh(most_bytes)).collect()),
+            Self::Tuple(elements) => Self::Tuple(
+                elements
+                    .iter()
+                    .map(|element| element.fresh(most_bytes))
+                    .collect(),
+            ),
         }
     }
 

@@ -77,11 +77,21 @@ impl Decoder {
         at: &RecordPosition<'_>,
         into: &mut BlockBuilder,
     ) -> Result<Decoded, Rejection> {
-        debug_assert!(Arc::ptr_eq(&self.schema, into.schema()), "builder and decoder have one schema");
-        match read(&self.schema, &mut self.state, payload, into.mapped_columns()) {
+        debug_assert!(
+            Arc::ptr_eq(&self.schema, into.schema()),
+            "builder and decoder have one schema"
+        );
+        match read(
+            &self.schema,
+            &mut self.state,
+            payload,
+            into.mapped_columns(),
+        ) {
             Ok(()) => {
                 into.end_row(at, self.state.grown);
-                Ok(Decoded { fallbacks: self.state.fallbacks })
+                Ok(Decoded {
+                    fallbacks: self.state.fallbacks,
+                })
             }
             Err(fault) => {
                 self.undo(into.mapped_columns());
@@ -102,17 +112,30 @@ impl Decoder {
 
     #[cold]
     fn rejection(&self, fault: Fault) -> Rejection {
-        let plan = self.state.column.filter(|_| !fault.spoils_record()).and_then(|index| self.schema.columns.get(index));
+        let plan = self
+            .state
+            .column
+            .filter(|_| !fault.spoils_record())
+            .and_then(|index| self.schema.columns.get(index));
         let message = match plan {
             Some(plan) => format!("{} (type {})", fault.message(), plan.type_text),
             None => fault.message().to_owned(),
         };
-        Rejection { column: plan.map(|plan| plan.name.clone()), code: fault.code(), message }
+        Rejection {
+            column: plan.map(|plan| plan.name.clone()),
+            code: fault.code(),
+            message,
+        }
     }
 }
 
 #[inline]
-fn read(schema: &Schema, state: &mut State, payload: &[u8], columns: &mut [Column]) -> Result<(), Fault> {
+fn read(
+    schema: &Schema,
+    state: &mut State,
+    payload: &[u8],
+    columns: &mut [Column],
+) -> Result<(), Fault> {
     state.start_record();
     if payload.len() > schema.max_record_bytes {
         return Err(Fault::TooLarge);
@@ -124,7 +147,11 @@ fn read(schema: &Schema, state: &mut State, payload: &[u8], columns: &mut [Colum
 }
 
 /// Reads a column's default, given as JSON.
-pub(crate) fn decode_default(kind: &Kind, json: &str, column: &mut Column) -> Result<(), &'static str> {
+pub(crate) fn decode_default(
+    kind: &Kind,
+    json: &str,
+    column: &mut Column,
+) -> Result<(), &'static str> {
     let mut cursor = Cursor::new(json.as_bytes());
     value::value(kind, column, &mut cursor, &mut State::for_defaults())
         .and_then(|()| cursor.expect_end())

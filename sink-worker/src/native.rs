@@ -48,7 +48,12 @@ impl BlockBuilder {
     /// An empty builder.
     #[must_use]
     pub fn new(schema: Arc<Schema>) -> Self {
-        Self { columns: schema.empty_columns(), schema, rows: 0, bytes: 0 }
+        Self {
+            columns: schema.empty_columns(),
+            schema,
+            rows: 0,
+            bytes: 0,
+        }
     }
 
     /// Rows so far.
@@ -71,7 +76,11 @@ impl BlockBuilder {
 
     /// The rows as a block; the builder is empty again and keeps some of its room.
     pub fn finish(&mut self) -> Block {
-        let fresh = self.columns.iter().map(|column| column.fresh(MOST_RESERVED_BYTES)).collect();
+        let fresh = self
+            .columns
+            .iter()
+            .map(|column| column.fresh(MOST_RESERVED_BYTES))
+            .collect();
         Block {
             schema: SchemaRef(Arc::clone(&self.schema)),
             columns: std::mem::replace(&mut self.columns, fresh),
@@ -100,13 +109,23 @@ impl BlockBuilder {
         }
         self.bytes += METADATA_ROW_BYTES;
         let mapped = self.schema.columns.len();
-        if let Some([Column::Dictionary(topic), Column::Fixed(partition), Column::Fixed(offset), Column::Fixed(timestamp)]) =
-            self.columns.get_mut(mapped..)
+        if let Some(
+            [
+                Column::Dictionary(topic),
+                Column::Fixed(partition),
+                Column::Fixed(offset),
+                Column::Fixed(timestamp),
+            ],
+        ) = self.columns.get_mut(mapped..)
         {
             topic.push_repeated(at.topic.as_bytes());
-            partition.data.extend_from_slice(&at.partition.to_le_bytes());
+            partition
+                .data
+                .extend_from_slice(&at.partition.to_le_bytes());
             offset.data.extend_from_slice(&at.offset.to_le_bytes());
-            timestamp.data.extend_from_slice(&at.timestamp_ms.to_le_bytes());
+            timestamp
+                .data
+                .extend_from_slice(&at.timestamp_ms.to_le_bytes());
         }
     }
 }
@@ -129,9 +148,18 @@ impl Block {
     pub fn slice(&self, rows: Range<usize>) -> Self {
         let end = rows.end.min(self.rows);
         let rows = rows.start.min(end)..end;
-        let columns: Vec<Column> = self.columns.iter().map(|column| column.slice(rows.clone())).collect();
+        let columns: Vec<Column> = self
+            .columns
+            .iter()
+            .map(|column| column.slice(rows.clone()))
+            .collect();
         let bytes = columns.iter().map(Column::growth).sum();
-        Self { schema: self.schema.clone(), columns, rows: rows.len(), bytes }
+        Self {
+            schema: self.schema.clone(),
+            columns,
+            rows: rows.len(),
+            bytes,
+        }
     }
 
     /// Appends the block as ClickHouse's Native format has it.

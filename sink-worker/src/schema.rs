@@ -6,7 +6,9 @@ pub(crate) mod keys;
 pub(crate) mod kind;
 
 use clickhouse_sink_crds::data_type::{DataType, TypeError};
-use clickhouse_sink_crds::worker_config::{ColumnMapping, OnError, OnMissing, RecordFormat, TargetTable, UnknownFields};
+use clickhouse_sink_crds::worker_config::{
+    ColumnMapping, OnError, OnMissing, RecordFormat, TargetTable, UnknownFields,
+};
 
 use crate::column::Column;
 use crate::column::dictionary::{Dictionary, EntryShape};
@@ -78,7 +80,9 @@ pub enum SchemaError {
         source: PlanError,
     },
     /// NULL is asked for where the type has none.
-    #[error("column {column}: NULL is wanted for a missing or bad value, but {type_text} is not Nullable; make it Nullable or use Default or Reject")]
+    #[error(
+        "column {column}: NULL is wanted for a missing or bad value, but {type_text} is not Nullable; make it Nullable or use Default or Reject"
+    )]
     NotNullable {
         /// Which column.
         column: String,
@@ -86,7 +90,9 @@ pub enum SchemaError {
         type_text: String,
     },
     /// The default does not fit the type.
-    #[error("column {column}: the default {default_json} is not a value of type {type_text}: {reason}")]
+    #[error(
+        "column {column}: the default {default_json} is not a value of type {type_text}: {reason}"
+    )]
     Default {
         /// Which column.
         column: String,
@@ -147,13 +153,22 @@ impl Schema {
     /// Names and types of the columns of an INSERT, in order, metadata columns last.
     #[must_use]
     pub fn insert_columns(&self) -> Vec<(String, String)> {
-        self.wire_columns().map(|(name, type_text)| (name.to_owned(), type_text.to_owned())).collect()
+        self.wire_columns()
+            .map(|(name, type_text)| (name.to_owned(), type_text.to_owned()))
+            .collect()
     }
 
     /// As [`Self::insert_columns`], borrowed.
     pub(crate) fn wire_columns(&self) -> impl Iterator<Item = (&str, &str)> {
-        let mapped = self.columns.iter().map(|plan| (plan.name.as_str(), plan.type_text.as_str()));
-        let metadata = if self.metadata_columns { METADATA_COLUMNS.as_slice() } else { &[] };
+        let mapped = self
+            .columns
+            .iter()
+            .map(|plan| (plan.name.as_str(), plan.type_text.as_str()));
+        let metadata = if self.metadata_columns {
+            METADATA_COLUMNS.as_slice()
+        } else {
+            &[]
+        };
         mapped.chain(metadata.iter().copied())
     }
 
@@ -166,7 +181,9 @@ impl Schema {
             Column::fixed(8),
             Column::fixed(8),
         ];
-        mapped.chain(metadata.into_iter().filter(|_| self.metadata_columns)).collect()
+        mapped
+            .chain(metadata.into_iter().filter(|_| self.metadata_columns))
+            .collect()
     }
 }
 
@@ -177,17 +194,33 @@ fn all_set(bits: usize) -> Vec<u64> {
     words
 }
 
-fn compile_column(index: usize, mapping: &ColumnMapping, plans: &mut keys::PlanBuilder) -> Result<ColumnPlan, SchemaError> {
+fn compile_column(
+    index: usize,
+    mapping: &ColumnMapping,
+    plans: &mut keys::PlanBuilder,
+) -> Result<ColumnPlan, SchemaError> {
     let column = || mapping.column.clone();
-    let data_type =
-        DataType::parse(&mapping.data_type).map_err(|source| SchemaError::Type { column: column(), source })?;
-    let kind =
-        Kind::compile(&data_type, mapping.unit).map_err(|source| SchemaError::Kind { column: column(), source })?;
+    let data_type = DataType::parse(&mapping.data_type).map_err(|source| SchemaError::Type {
+        column: column(),
+        source,
+    })?;
+    let kind = Kind::compile(&data_type, mapping.unit).map_err(|source| SchemaError::Kind {
+        column: column(),
+        source,
+    })?;
     let wants_null = mapping.on_missing == OnMissing::Null || mapping.on_error == OnError::Null;
     if wants_null && !data_type.is_nullable() {
-        return Err(SchemaError::NotNullable { column: column(), type_text: mapping.data_type.clone() });
+        return Err(SchemaError::NotNullable {
+            column: column(),
+            type_text: mapping.data_type.clone(),
+        });
     }
-    let edge = plans.add(&mapping.path, index).map_err(|source| SchemaError::Path { column: column(), source })?;
+    let edge = plans
+        .add(&mapping.path, index)
+        .map_err(|source| SchemaError::Path {
+            column: column(),
+            source,
+        })?;
     Ok(ColumnPlan {
         default: compile_default(mapping, &kind)?,
         name: column(),
@@ -203,11 +236,13 @@ fn compile_default(mapping: &ColumnMapping, kind: &Kind) -> Result<Column, Schem
     let mut column = kind.empty_column();
     match &mapping.default_json {
         None => kind.push_zero(&mut column),
-        Some(json) => crate::decode::decode_default(kind, json, &mut column).map_err(|reason| SchemaError::Default {
-            column: mapping.column.clone(),
-            type_text: mapping.data_type.clone(),
-            default_json: json.clone(),
-            reason: reason.to_owned(),
+        Some(json) => crate::decode::decode_default(kind, json, &mut column).map_err(|reason| {
+            SchemaError::Default {
+                column: mapping.column.clone(),
+                type_text: mapping.data_type.clone(),
+                default_json: json.clone(),
+                reason: reason.to_owned(),
+            }
         })?,
     }
     Ok(column)

@@ -2,7 +2,10 @@
 //!
 //! A file of its own, as the allocator is the whole process's. Must not be here: anything else.
 
-#![allow(unsafe_code, reason = "a global allocator can be written in no other way")]
+#![allow(
+    unsafe_code,
+    reason = "a global allocator can be written in no other way"
+)]
 #![allow(clippy::unwrap_used)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -79,9 +82,18 @@ fn schema() -> Arc<Schema> {
         ttl: None,
         settings: BTreeMap::new(),
     };
-    let table = TargetTable { expected, check: false, recheck_period_seconds: 60, mapping: mapping.into(), metadata_columns: true };
-    let format =
-        RecordFormat { unknown_fields: UnknownFields::Ignore, max_record_bytes: 1 << 20, tombstones: Tombstones::Skip };
+    let table = TargetTable {
+        expected,
+        check: false,
+        recheck_period_seconds: 60,
+        mapping: mapping.into(),
+        metadata_columns: true,
+    };
+    let format = RecordFormat {
+        unknown_fields: UnknownFields::Ignore,
+        max_record_bytes: 1 << 20,
+        tombstones: Tombstones::Skip,
+    };
     Arc::new(Schema::compile(&table, &format).unwrap())
 }
 
@@ -90,7 +102,16 @@ fn record(n: usize) -> String {
         r#"{{"event_id": "evt-{n:06}", "site": "plant-{}", "ts": "2026-03-14T02:11:07.{:03}Z", "local": "2026-07-01 12:00:{:02}",
             "version": {n}, "score": 0.{n}, "price": "12.{:04}", "tags": ["a", "b{}"], "labels": {{"k": "v", "esc\u00e4pe": "\n{n}"}},
             "where": {{"zone": {}, "ignored": [1, {{"deep": null}}]}}, "address": "::{n:x}", "unknown": {{"x": [true, "\u0041"]}}}}"#,
-        n % 7, n % 1000, n % 60, n % 10_000, n % 9, if n % 3 == 0 { "null" } else { "\"dock\"" },
+        n % 7,
+        n % 1000,
+        n % 60,
+        n % 10_000,
+        n % 9,
+        if n.is_multiple_of(3) {
+            "null"
+        } else {
+            "\"dock\""
+        },
     )
 }
 
@@ -102,7 +123,12 @@ fn a_record_costs_no_allocation_once_the_buffers_have_grown() {
     let mut builder = BlockBuilder::new(schema);
     let mut decode_all = |builder: &mut BlockBuilder| {
         for (offset, record) in (0..).zip(&records) {
-            let at = RecordPosition { topic: "topic", partition: 1, offset, timestamp_ms: 5 };
+            let at = RecordPosition {
+                topic: "topic",
+                partition: 1,
+                offset,
+                timestamp_ms: 5,
+            };
             decoder.decode(record.as_bytes(), &at, builder).unwrap();
         }
     };

@@ -15,7 +15,8 @@ use std::sync::Arc;
 use clickhouse_sink_crds::data_type::{DataType, IntWidth};
 use clickhouse_sink_crds::table::{Engine, TableDefinition};
 use clickhouse_sink_crds::worker_config::{
-    ColumnMapping, Compression, OnError, OnMissing, RecordFormat, TargetTable, Tombstones, UnknownFields,
+    ColumnMapping, Compression, OnError, OnMissing, RecordFormat, TargetTable, Tombstones,
+    UnknownFields,
 };
 use clickhouse_sink_worker::compress::compress_body;
 use clickhouse_sink_worker::decode::{Decoder, RecordPosition};
@@ -100,8 +101,16 @@ const SCALARS: [&str; 46] = [
 
 const LOW_CARDINALITY: [&str; 3] = ["String", "FixedString(3)", "FixedString(1)"];
 
-const MAP_KEYS: [&str; 8] =
-    ["String", "LowCardinality(String)", "Int16", "UInt64", "Date", "UUID", "Enum8('x' = 1, 'y' = 2)", "IPv4"];
+const MAP_KEYS: [&str; 8] = [
+    "String",
+    "LowCardinality(String)",
+    "Int16",
+    "UInt64",
+    "Date",
+    "UUID",
+    "Enum8('x' = 1, 'y' = 2)",
+    "IPv4",
+];
 
 const NESTED: [&str; 8] = [
     "Array(Array(LowCardinality(Nullable(String))))",
@@ -116,9 +125,15 @@ const NESTED: [&str; 8] = [
 
 fn all_types() -> Vec<String> {
     let around = |types: &[&str], shapes: &[&str]| -> Vec<String> {
-        types.iter().flat_map(|inner| shapes.iter().map(move |shape| shape.replace('_', inner))).collect()
+        types
+            .iter()
+            .flat_map(|inner| shapes.iter().map(move |shape| shape.replace('_', inner)))
+            .collect()
     };
-    let mut types = around(&SCALARS, &["_", "Nullable(_)", "Array(_)", "Array(Nullable(_))"]);
+    let mut types = around(
+        &SCALARS,
+        &["_", "Nullable(_)", "Array(_)", "Array(Nullable(_))"],
+    );
     types.extend(around(
         &LOW_CARDINALITY,
         &[
@@ -138,9 +153,13 @@ fn samples_of(data_type: &DataType) -> Samples {
     match data_type {
         DataType::Nullable(inner) => prop_oneof![1 => Just(null()), 3 => samples_of(inner)].boxed(),
         DataType::LowCardinality(inner) => samples_of(inner),
-        DataType::Array(inner) => prop::collection::vec(samples_of(inner), 0..4).prop_map(list).boxed(),
+        DataType::Array(inner) => prop::collection::vec(samples_of(inner), 0..4)
+            .prop_map(list)
+            .boxed(),
         DataType::Map(key, value) => {
-            prop::collection::vec((samples_of(key), samples_of(value)), 0..4).prop_map(map).boxed()
+            prop::collection::vec((samples_of(key), samples_of(value)), 0..4)
+                .prop_map(map)
+                .boxed()
         }
         DataType::Tuple(fields) => tuple_samples(fields),
         scalar => scalar_samples(scalar),
@@ -148,16 +167,25 @@ fn samples_of(data_type: &DataType) -> Samples {
 }
 
 fn null() -> Sample {
-    Sample { json: "null".to_owned(), want: Want::Null }
+    Sample {
+        json: "null".to_owned(),
+        want: Want::Null,
+    }
 }
 
 fn text(json: String, want: impl Into<String>) -> Sample {
-    Sample { json, want: Want::Text(want.into()) }
+    Sample {
+        json,
+        want: Want::Text(want.into()),
+    }
 }
 
 fn list(items: Vec<Sample>) -> Sample {
     let json: Vec<String> = items.iter().map(|item| item.json.clone()).collect();
-    Sample { json: format!("[{}]", json.join(" , ")), want: Want::List(items.into_iter().map(|item| item.want).collect()) }
+    Sample {
+        json: format!("[{}]", json.join(" , ")),
+        want: Want::List(items.into_iter().map(|item| item.want).collect()),
+    }
 }
 
 fn map(pairs: Vec<(Sample, Sample)>) -> Sample {
@@ -172,9 +200,18 @@ fn map(pairs: Vec<(Sample, Sample)>) -> Sample {
 }
 
 fn object(pairs: Vec<(String, Sample)>) -> Sample {
-    let json: Vec<String> = pairs.iter().map(|(key, value)| format!("{}: {}", quoted(key), value.json)).collect();
-    let want = pairs.into_iter().map(|(key, value)| (key, value.want)).collect();
-    Sample { json: format!("{{{}}}", json.join(",")), want: Want::Object(want) }
+    let json: Vec<String> = pairs
+        .iter()
+        .map(|(key, value)| format!("{}: {}", quoted(key), value.json))
+        .collect();
+    let want = pairs
+        .into_iter()
+        .map(|(key, value)| (key, value.want))
+        .collect();
+    Sample {
+        json: format!("{{{}}}", json.join(",")),
+        want: Want::Object(want),
+    }
 }
 
 fn tuple_samples(fields: &[(Option<String>, DataType)]) -> Samples {
@@ -196,32 +233,53 @@ fn tuple_samples(fields: &[(Option<String>, DataType)]) -> Samples {
 
 fn scalar_samples(data_type: &DataType) -> Samples {
     match data_type {
-        DataType::String => prop_oneof!["[a-c]{0,2}", ".{0,20}", "[\\x00-\\x7f]{0,40}"].prop_map(|s| text(quoted(&s), s)).boxed(),
+        DataType::String => prop_oneof!["[a-c]{0,2}", ".{0,20}", "[\\x00-\\x7f]{0,40}"]
+            .prop_map(|s| text(quoted(&s), s))
+            .boxed(),
         DataType::FixedString(length) => fixed_text(*length as usize),
         DataType::Int(width) => integers(*width, true),
         DataType::UInt(width) => integers(*width, false),
         DataType::Float32 => floats32(),
         DataType::Float64 => floats64(),
-        DataType::Decimal { precision, scale } => decimals(usize::from(*precision), usize::from(*scale)),
-        DataType::Bool => any::<bool>().prop_map(|b| text(b.to_string(), b.to_string())).boxed(),
+        DataType::Decimal { precision, scale } => {
+            decimals(usize::from(*precision), usize::from(*scale))
+        }
+        DataType::Bool => any::<bool>()
+            .prop_map(|b| text(b.to_string(), b.to_string()))
+            .boxed(),
         DataType::Date => days(0, 65_535),
         DataType::Date32 => days(-25_567, 120_529),
         DataType::DateTime { zone } => times(0, zone.as_deref(), 0, i128::from(u32::MAX)),
         DataType::DateTime64 { precision, zone } => {
             let per_second = 10_i128.pow(u32::from(*precision));
             let last = (10_413_792_000 * per_second - 1).min(i128::from(i64::MAX));
-            times(*precision, zone.as_deref(), -2_208_988_800 * per_second, last)
+            times(
+                *precision,
+                zone.as_deref(),
+                -2_208_988_800 * per_second,
+                last,
+            )
         }
-        DataType::Uuid => prop_oneof![Just(0), Just(u128::MAX), any::<u128>()].prop_map(uuid).boxed(),
-        DataType::Ipv4 => any::<u32>().prop_map(|bits| plain(Ipv4Addr::from(bits).to_string())).boxed(),
-        DataType::Ipv6 => {
-            prop_oneof![any::<u128>(), Just(0), Just(1), any::<u32>().prop_map(|low| 0xffff_0000_0000 | u128::from(low))]
-                .prop_map(|bits| plain(Ipv6Addr::from(bits).to_string()))
-                .boxed()
-        }
-        DataType::Enum8(members) => {
-            members_of(members.iter().map(|(name, number)| (name.clone(), i16::from(*number))).collect())
-        }
+        DataType::Uuid => prop_oneof![Just(0), Just(u128::MAX), any::<u128>()]
+            .prop_map(uuid)
+            .boxed(),
+        DataType::Ipv4 => any::<u32>()
+            .prop_map(|bits| plain(Ipv4Addr::from(bits).to_string()))
+            .boxed(),
+        DataType::Ipv6 => prop_oneof![
+            any::<u128>(),
+            Just(0),
+            Just(1),
+            any::<u32>().prop_map(|low| 0xffff_0000_0000 | u128::from(low))
+        ]
+        .prop_map(|bits| plain(Ipv6Addr::from(bits).to_string()))
+        .boxed(),
+        DataType::Enum8(members) => members_of(
+            members
+                .iter()
+                .map(|(name, number)| (name.clone(), i16::from(*number)))
+                .collect(),
+        ),
         DataType::Enum16(members) => members_of(members.clone()),
         other => panic!("{other} is not a scalar"),
     }
@@ -234,13 +292,21 @@ fn plain(value: String) -> Sample {
 
 fn uuid(bits: u128) -> Sample {
     let hex = format!("{bits:032x}");
-    let [a, b, c, d, e] = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
-    plain(format!("{a}-{b}-{c}-{d}-{e}"))
+    plain(
+        [
+            &hex[..8],
+            &hex[8..12],
+            &hex[12..16],
+            &hex[16..20],
+            &hex[20..],
+        ]
+        .join("-"),
+    )
 }
 
 /// JSON text, escaped in one of the ways there are.
 fn quoted(value: &str) -> String {
-    if value.len() % 2 == 0 {
+    if value.len().is_multiple_of(2) {
         return serde_json::to_string(value).unwrap();
     }
     let mut json = String::from("\"");
@@ -259,7 +325,11 @@ fn fixed_text(length: usize) -> Samples {
 
 fn integers(width: IntWidth, signed: bool) -> Samples {
     let bits = u32::from(width.bits());
-    let any_text = if bits == 256 { wide_integers(signed) } else { narrow_integers(bits, signed) };
+    let any_text = if bits == 256 {
+        wide_integers(signed)
+    } else {
+        narrow_integers(bits, signed)
+    };
     (any_text, 0..4)
         .prop_map(|(value, form)| {
             let json = match form {
@@ -276,10 +346,14 @@ fn integers(width: IntWidth, signed: bool) -> Samples {
 fn narrow_integers(bits: u32, signed: bool) -> BoxedStrategy<String> {
     if signed {
         let (min, max) = (i128::MIN >> (128 - bits), i128::MAX >> (128 - bits));
-        prop_oneof![Just(min), Just(max), Just(0), Just(-1), min..=max].prop_map(|value| value.to_string()).boxed()
+        prop_oneof![Just(min), Just(max), Just(0), Just(-1), min..=max]
+            .prop_map(|value| value.to_string())
+            .boxed()
     } else {
         let max = u128::MAX >> (128 - bits);
-        prop_oneof![Just(max), Just(0), 0..=max].prop_map(|value| value.to_string()).boxed()
+        prop_oneof![Just(max), Just(0), 0..=max]
+            .prop_map(|value| value.to_string())
+            .boxed()
     }
 }
 
@@ -290,25 +364,55 @@ fn wide_integers(signed: bool) -> BoxedStrategy<String> {
             "-57896044618658097711785492504343953926634992332820282019728792003956564819968",
         ]
     } else {
-        ["115792089237316195423570985008687907853269984665640564039457584007913129639935", "0"]
+        [
+            "115792089237316195423570985008687907853269984665640564039457584007913129639935",
+            "0",
+        ]
     };
-    prop_oneof![Just(limits[0].to_owned()), Just(limits[1].to_owned()), "[1-9][0-9]{0,75}".prop_map(String::from)].boxed()
+    prop_oneof![
+        Just(limits[0].to_owned()),
+        Just(limits[1].to_owned()),
+        "[1-9][0-9]{0,75}".prop_map(String::from)
+    ]
+    .boxed()
 }
 
 fn floats64() -> Samples {
-    let limits = [0.0, -0.0, f64::MAX, f64::MIN, f64::MIN_POSITIVE, 5e-324, 0.1, 9_007_199_254_740_993.0];
+    let limits = [
+        0.0,
+        -0.0,
+        f64::MAX,
+        f64::MIN,
+        f64::MIN_POSITIVE,
+        5e-324,
+        0.1,
+        9_007_199_254_740_993.0,
+    ];
     prop_oneof![
-        prop::sample::select(limits.to_vec()).prop_map(|value| float64(value, format!("{value:e}"))),
-        any::<f64>().prop_filter("a number", |value| value.is_finite()).prop_map(|value| float64(value, format!("{value:?}"))),
-        prop::sample::select(vec![("NaN", f64::NAN), ("Infinity", f64::INFINITY), ("-inf", f64::NEG_INFINITY)])
-            .prop_map(|(name, value)| float64(value, format!("\"{name}\""))),
-        any::<i32>().prop_map(|value| float64(f64::from(value) / 64.0, format!("\"{}\"", f64::from(value) / 64.0))),
+        prop::sample::select(limits.to_vec())
+            .prop_map(|value| float64(value, format!("{value:e}"))),
+        any::<f64>()
+            .prop_filter("a number", |value| value.is_finite())
+            .prop_map(|value| float64(value, format!("{value:?}"))),
+        prop::sample::select(vec![
+            ("NaN", f64::NAN),
+            ("Infinity", f64::INFINITY),
+            ("-inf", f64::NEG_INFINITY)
+        ])
+        .prop_map(|(name, value)| float64(value, format!("\"{name}\""))),
+        any::<i32>().prop_map(|value| float64(
+            f64::from(value) / 64.0,
+            format!("\"{}\"", f64::from(value) / 64.0)
+        )),
     ]
     .boxed()
 }
 
 fn float64(value: f64, json: String) -> Sample {
-    Sample { json, want: Want::Float64(value) }
+    Sample {
+        json,
+        want: Want::Float64(value),
+    }
 }
 
 fn floats32() -> Samples {
@@ -317,18 +421,31 @@ fn floats32() -> Samples {
         prop::sample::select(limits.to_vec()),
         any::<f32>().prop_filter("a number", |value| value.is_finite())
     ]
-    .prop_map(|value| Sample { json: format!("{value:e}"), want: Want::Float32(value) })
+    .prop_map(|value| Sample {
+        json: format!("{value:e}"),
+        want: Want::Float32(value),
+    })
     .boxed()
 }
 
 fn decimals(precision: usize, scale: usize) -> Samples {
     let digits = proptest::string::string_regex(&format!("[0-9]{{{precision}}}")).unwrap();
-    let digits = prop_oneof![Just("9".repeat(precision)), Just("0".repeat(precision)), digits];
+    let digits = prop_oneof![
+        Just("9".repeat(precision)),
+        Just("0".repeat(precision)),
+        digits
+    ];
     (digits, any::<bool>(), 0..3)
         .prop_map(move |(digits, negative, form)| {
             let (whole, fraction) = digits.split_at(precision - scale);
-            let whole = Some(whole.trim_start_matches('0')).filter(|whole| !whole.is_empty()).unwrap_or("0");
-            let point = if fraction.is_empty() { String::new() } else { format!(".{fraction}") };
+            let whole = Some(whole.trim_start_matches('0'))
+                .filter(|whole| !whole.is_empty())
+                .unwrap_or("0");
+            let point = if fraction.is_empty() {
+                String::new()
+            } else {
+                format!(".{fraction}")
+            };
             let zero = digits.bytes().all(|digit| digit == b'0');
             let sign = if negative { "-" } else { "" };
             let json = match form {
@@ -336,7 +453,10 @@ fn decimals(precision: usize, scale: usize) -> Samples {
                 1 if scale > 0 => format!("{sign}{whole}{point}000"),
                 _ => format!("{sign}{whole}{point}e0"),
             };
-            text(json, format!("{}{whole}{point}", if zero { "" } else { sign }))
+            text(
+                json,
+                format!("{}{whole}{point}", if zero { "" } else { sign }),
+            )
         })
         .boxed()
 }
@@ -349,7 +469,16 @@ fn days(first: i32, last: i32) -> Samples {
 
 fn times(precision: u8, zone: Option<&str>, first: i128, last: i128) -> Samples {
     let zone = TimeZone::get(zone.unwrap_or("UTC")).unwrap();
-    (prop_oneof![Just(first), Just(last), Just(0), Just((-1).max(first)), first..=last], 0..4_u8)
+    (
+        prop_oneof![
+            Just(first),
+            Just(last),
+            Just(0),
+            Just((-1).max(first)),
+            first..=last
+        ],
+        0..4_u8,
+    )
         .prop_map(move |(ticks, form)| time(precision, &zone, ticks, form))
         .boxed()
 }
@@ -358,16 +487,32 @@ fn time(precision: u8, zone: &TimeZone, ticks: i128, form: u8) -> Sample {
     let per_second = 10_i128.pow(u32::from(precision));
     let second = i64::try_from(ticks.div_euclid(per_second)).unwrap();
     let rest = ticks.rem_euclid(per_second);
-    let fraction = if precision == 0 { String::new() } else { format!(".{rest:0width$}", width = usize::from(precision)) };
-    let utc = Timestamp::new(second, 0).unwrap().to_zoned(TimeZone::UTC).datetime();
+    let fraction = if precision == 0 {
+        String::new()
+    } else {
+        format!(".{rest:0width$}", width = usize::from(precision))
+    };
+    let utc = Timestamp::new(second, 0)
+        .unwrap()
+        .to_zoned(TimeZone::UTC)
+        .datetime();
     let wanted = format!("{}{fraction}Z", utc.strftime("%Y-%m-%dT%H:%M:%S"));
-    let local = Timestamp::new(second, 0).unwrap().to_zoned(zone.clone()).datetime();
+    let local = Timestamp::new(second, 0)
+        .unwrap()
+        .to_zoned(zone.clone())
+        .datetime();
     let json = match form {
         0 if !zone.to_ambiguous_timestamp(local).is_ambiguous() => {
             format!("{}{fraction}", local.strftime("%Y-%m-%d %H:%M:%S"))
         }
-        1 => format!("{}{fraction}+05:30", (utc + 330.minutes()).strftime("%Y-%m-%dT%H:%M:%S")),
-        2 if precision > 0 => format!("{}{fraction}000000000000z", utc.strftime("%Y-%m-%dt%H:%M:%S")),
+        1 => format!(
+            "{}{fraction}+05:30",
+            (utc + 330.minutes()).strftime("%Y-%m-%dT%H:%M:%S")
+        ),
+        2 if precision > 0 => format!(
+            "{}{fraction}000000000000z",
+            utc.strftime("%Y-%m-%dt%H:%M:%S")
+        ),
         _ => wanted.clone(),
     };
     text(format!("\"{json}\""), wanted)
@@ -376,7 +521,14 @@ fn time(precision: u8, zone: &TimeZone, ticks: i128, form: u8) -> Sample {
 fn members_of(members: Vec<(String, i16)>) -> Samples {
     (prop::sample::select(members), any::<bool>())
         .prop_map(|((name, number), by_number)| {
-            text(if by_number { number.to_string() } else { quoted(&name) }, name)
+            text(
+                if by_number {
+                    number.to_string()
+                } else {
+                    quoted(&name)
+                },
+                name,
+            )
         })
         .boxed()
 }
@@ -405,7 +557,13 @@ fn target(types: &[String]) -> TargetTable {
         ttl: None,
         settings: BTreeMap::new(),
     };
-    TargetTable { expected, check: false, recheck_period_seconds: 60, mapping, metadata_columns: true }
+    TargetTable {
+        expected,
+        check: false,
+        recheck_period_seconds: 60,
+        mapping,
+        metadata_columns: true,
+    }
 }
 
 fn schema_of(types: &[String]) -> Arc<Schema> {
@@ -421,8 +579,15 @@ fn decode(schema: &Arc<Schema>, records: &[String]) -> Block {
     let mut decoder = Decoder::new(Arc::clone(schema));
     let mut builder = BlockBuilder::new(Arc::clone(schema));
     for (offset, record) in (0..).zip(records) {
-        let at = RecordPosition { topic: "values", partition: 2, offset, timestamp_ms: 1_700_000_000_123 };
-        decoder.decode(record.as_bytes(), &at, &mut builder).unwrap_or_else(|rejection| panic!("{rejection:?}: {record}"));
+        let at = RecordPosition {
+            topic: "values",
+            partition: 2,
+            offset,
+            timestamp_ms: 1_700_000_000_123,
+        };
+        decoder
+            .decode(record.as_bytes(), &at, &mut builder)
+            .unwrap_or_else(|rejection| panic!("{rejection:?}: {record}"));
     }
     builder.finish()
 }
@@ -437,8 +602,14 @@ impl Server {
     fn new(purpose: &str) -> Self {
         let url = std::env::var("CLICKHOUSE_URL")
             .expect("CLICKHOUSE_URL is not set; run `cargo xtask test`, which starts a server, or set it to http://host:port");
-        let authority = url.trim_start_matches("http://").trim_end_matches('/').to_owned();
-        let server = Self { authority, database: format!("values_{purpose}_{}", std::process::id()) };
+        let authority = url
+            .trim_start_matches("http://")
+            .trim_end_matches('/')
+            .to_owned();
+        let server = Self {
+            authority,
+            database: format!("values_{purpose}_{}", std::process::id()),
+        };
         server.query(&format!("CREATE DATABASE {}", server.database));
         server
     }
@@ -448,8 +619,11 @@ impl Server {
     }
 
     fn create(&self, schema: &Schema) {
-        let columns: Vec<String> =
-            schema.insert_columns().iter().map(|(name, data_type)| format!("{name} {data_type}")).collect();
+        let columns: Vec<String> = schema
+            .insert_columns()
+            .iter()
+            .map(|(name, data_type)| format!("{name} {data_type}"))
+            .collect();
         let settings = [("allow_suspicious_low_cardinality_types", "1")];
         let sql = format!(
             "CREATE TABLE {}.t ({}) ENGINE = MergeTree ORDER BY _offset",
@@ -462,8 +636,16 @@ impl Server {
     fn insert(&self, schema: &Schema, block: &Block, compression: Compression) {
         let mut native = Vec::new();
         block.write_native(&mut native);
-        let names: Vec<String> = schema.insert_columns().into_iter().map(|(name, _)| name).collect();
-        let sql = format!("INSERT INTO {}.t ({}) FORMAT Native", self.database, names.join(", "));
+        let names: Vec<String> = schema
+            .insert_columns()
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect();
+        let sql = format!(
+            "INSERT INTO {}.t ({}) FORMAT Native",
+            self.database,
+            names.join(", ")
+        );
         let settings = [
             ("query", sql.as_str()),
             ("decompress", "1"),
@@ -475,7 +657,10 @@ impl Server {
     }
 
     fn post(&self, parameters: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
-        let query: Vec<String> = parameters.iter().map(|(name, value)| format!("{name}={}", percent(value))).collect();
+        let query: Vec<String> = parameters
+            .iter()
+            .map(|(name, value)| format!("{name}={}", percent(value)))
+            .collect();
         let mut stream = TcpStream::connect(&self.authority).unwrap();
         let head = format!(
             "POST /?{} HTTP/1.0\r\nHost: {}\r\nContent-Length: {}\r\n\r\n",
@@ -487,8 +672,13 @@ impl Server {
         stream.write_all(body).unwrap();
         let mut reply = Vec::new();
         stream.read_to_end(&mut reply).unwrap();
-        let end = reply.windows(4).position(|window| window == b"\r\n\r\n").unwrap() + 4;
-        let ok = reply[..end].starts_with(b"HTTP/1.0 200") || reply[..end].starts_with(b"HTTP/1.1 200");
+        let end = reply
+            .windows(4)
+            .position(|window| window == b"\r\n\r\n")
+            .unwrap()
+            + 4;
+        let ok =
+            reply[..end].starts_with(b"HTTP/1.0 200") || reply[..end].starts_with(b"HTTP/1.1 200");
         assert!(ok, "{}", String::from_utf8_lossy(&reply));
         reply.split_off(end)
     }
@@ -524,12 +714,20 @@ fn check(want: &Want, got: &RawValue) -> Result<(), String> {
     let same = match want {
         Want::Null => raw == "null",
         Want::Text(text) => bare() == *text,
-        Want::Float64(value) => bare().parse::<f64>().is_ok_and(|got| same_float(got, *value)),
-        Want::Float32(value) => bare().parse::<f32>().is_ok_and(|got| same_float(f64::from(got), f64::from(*value))),
+        Want::Float64(value) => bare()
+            .parse::<f64>()
+            .is_ok_and(|got| same_float(got, *value)),
+        Want::Float32(value) => bare()
+            .parse::<f32>()
+            .is_ok_and(|got| same_float(f64::from(got), f64::from(*value))),
         Want::List(items) => return check_list(items, raw),
         Want::Object(pairs) => return check_object(pairs, raw),
     };
-    if same { Ok(()) } else { Err(format!("wanted {want:?}, got {raw}")) }
+    if same {
+        Ok(())
+    } else {
+        Err(format!("wanted {want:?}, got {raw}"))
+    }
 }
 
 fn same_float(left: f64, right: f64) -> bool {
@@ -537,19 +735,29 @@ fn same_float(left: f64, right: f64) -> bool {
 }
 
 fn check_list(items: &[Want], raw: &str) -> Result<(), String> {
-    let got: Vec<Box<RawValue>> = serde_json::from_str(raw).map_err(|error| format!("{error}: {raw}"))?;
+    let got: Vec<Box<RawValue>> =
+        serde_json::from_str(raw).map_err(|error| format!("{error}: {raw}"))?;
     if got.len() != items.len() {
         return Err(format!("wanted {} items, got {raw}", items.len()));
     }
-    items.iter().zip(&got).try_for_each(|(want, got)| check(want, got))
+    items
+        .iter()
+        .zip(&got)
+        .try_for_each(|(want, got)| check(want, got))
 }
 
 fn check_object(pairs: &[(String, Want)], raw: &str) -> Result<(), String> {
-    let got: BTreeMap<String, Box<RawValue>> = serde_json::from_str(raw).map_err(|error| format!("{error}: {raw}"))?;
+    let got: BTreeMap<String, Box<RawValue>> =
+        serde_json::from_str(raw).map_err(|error| format!("{error}: {raw}"))?;
     if got.len() != pairs.len() {
         return Err(format!("wanted {} pairs, got {raw}", pairs.len()));
     }
-    pairs.iter().try_for_each(|(key, want)| check(want, got.get(key).ok_or_else(|| format!("no {key:?} in {raw}"))?))
+    pairs.iter().try_for_each(|(key, want)| {
+        check(
+            want,
+            got.get(key).ok_or_else(|| format!("no {key:?} in {raw}"))?,
+        )
+    })
 }
 
 fn assert_same(types: &[String], rows: &[Vec<Sample>], printed: &str) {
@@ -560,18 +768,29 @@ fn assert_same(types: &[String], rows: &[Vec<Sample>], printed: &str) {
         let got: Vec<Box<RawValue>> = serde_json::from_str(line).unwrap();
         for ((data_type, sample), got) in types.iter().zip(row).zip(&got) {
             if let Err(difference) = check(&sample.want, got) {
-                wrong.push(format!("{data_type}: {} became something else: {difference}", sample.json));
+                wrong.push(format!(
+                    "{data_type}: {} became something else: {difference}",
+                    sample.json
+                ));
             }
         }
     }
-    assert!(wrong.is_empty(), "{} values differ, the first:\n{}", wrong.len(), wrong[..wrong.len().min(20)].join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} values differ, the first:\n{}",
+        wrong.len(),
+        wrong[..wrong.len().min(20)].join("\n")
+    );
 }
 
 fn records_of(rows: &[Vec<Sample>]) -> Vec<String> {
     rows.iter()
         .map(|row| {
-            let fields: Vec<String> =
-                row.iter().enumerate().map(|(index, sample)| format!("\"c{index}\":{}", sample.json)).collect();
+            let fields: Vec<String> = row
+                .iter()
+                .enumerate()
+                .map(|(index, sample)| format!("\"c{index}\":{}", sample.json))
+                .collect();
             format!("{{{}}}", fields.join(", "))
         })
         .collect()
@@ -582,19 +801,34 @@ fn every_value_of_every_type_comes_back_as_it_was() {
     let server = Server::new("all");
     let types = all_types();
     let schema = schema_of(&types);
-    let strategy: Vec<Samples> = types.iter().map(|text| samples_of(&DataType::parse(text).unwrap())).collect();
+    let strategy: Vec<Samples> = types
+        .iter()
+        .map(|text| samples_of(&DataType::parse(text).unwrap()))
+        .collect();
     let mut runner = TestRunner::new(Config::default());
-    let rows: Vec<Vec<Sample>> = (0..150).map(|_| strategy.new_tree(&mut runner).unwrap().current()).collect();
+    let rows: Vec<Vec<Sample>> = (0..150)
+        .map(|_| strategy.new_tree(&mut runner).unwrap().current())
+        .collect();
     server.create(&schema);
     let block = decode(&schema, &records_of(&rows));
     server.insert(&schema, &block.slice(0..1), Compression::None);
     server.insert(&schema, &block.slice(1..70), Compression::Zstd);
     server.insert(&schema, &block.slice(70..150), Compression::Lz4);
     let columns: Vec<String> = (0..types.len()).map(|index| format!("c{index}")).collect();
-    let sql = format!("SELECT {} FROM {}.t ORDER BY _offset {READ_BACK}", columns.join(", "), server.database);
+    let sql = format!(
+        "SELECT {} FROM {}.t ORDER BY _offset {READ_BACK}",
+        columns.join(", "),
+        server.database
+    );
     assert_same(&types, &rows, &server.query(&sql));
-    let metadata = format!("SELECT DISTINCT _topic, _partition, _timestamp FROM {}.t {READ_BACK}", server.database);
-    assert_eq!(server.query(&metadata), "[\"values\", 2, \"2023-11-14T22:13:20.123Z\"]\n");
+    let metadata = format!(
+        "SELECT DISTINCT _topic, _partition, _timestamp FROM {}.t {READ_BACK}",
+        server.database
+    );
+    assert_eq!(
+        server.query(&metadata),
+        "[\"values\", 2, \"2023-11-14T22:13:20.123Z\"]\n"
+    );
 }
 
 #[test]
@@ -612,18 +846,27 @@ fn blocks_whose_nested_columns_are_all_empty_are_read() {
     server.create(&schema);
     let record = r#"{"c0":[],"c1":{},"c2":[[]],"c3":null,"c4":"after"}"#.to_owned();
     server.insert(&schema, &decode(&schema, &[record]), Compression::Lz4);
-    let sql = format!("SELECT c0, c1, c2, c3, c4 FROM {}.t {READ_BACK}", server.database);
+    let sql = format!(
+        "SELECT c0, c1, c2, c3, c4 FROM {}.t {READ_BACK}",
+        server.database
+    );
     assert_eq!(server.query(&sql), "[[], {}, [[]], null, \"after\"]\n");
 }
 
 #[test]
 fn dictionaries_of_every_index_width_are_read() {
     let server = Server::new("widths");
-    let types = ["LowCardinality(String)", "LowCardinality(Nullable(FixedString(6)))"].map(str::to_owned);
+    let types = [
+        "LowCardinality(String)",
+        "LowCardinality(Nullable(FixedString(6)))",
+    ]
+    .map(str::to_owned);
     let schema = schema_of(&types);
     server.create(&schema);
     for distinct in [255, 256, 257, 65_535, 65_536, 65_537, 70_000] {
-        let records: Vec<String> = (0..distinct).map(|n| format!("{{\"c0\":\"v{n}\",\"c1\":\"{n:06}\"}}")).collect();
+        let records: Vec<String> = (0..distinct)
+            .map(|n| format!("{{\"c0\":\"v{n}\",\"c1\":\"{n:06}\"}}"))
+            .collect();
         server.insert(&schema, &decode(&schema, &records), Compression::Lz4);
         let sql = format!(
             "SELECT count(), countIf(c0 = 'v' || toString(_offset) AND toUInt32(c1::String) = _offset) FROM {}.t FORMAT TSV",

@@ -49,7 +49,10 @@ struct Slot {
     entry: u32,
 }
 
-const NO_SLOT: Slot = Slot { word: 0, entry: EMPTY };
+const NO_SLOT: Slot = Slot {
+    word: 0,
+    entry: EMPTY,
+};
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
@@ -120,7 +123,11 @@ impl Dictionary {
 
     #[inline]
     pub(crate) fn mark(&mut self) {
-        self.mark = Mark { rows: self.indexes.len(), entries: self.spans.len(), bytes: self.entries.len() };
+        self.mark = Mark {
+            rows: self.indexes.len(),
+            entries: self.spans.len(),
+            bytes: self.entries.len(),
+        };
     }
 
     #[inline]
@@ -171,7 +178,8 @@ impl Dictionary {
             self.indexes.push(self.last.entry);
             return 4;
         }
-        let entry = self.find_or_insert(word, padded.to_le_bytes().get(..length).unwrap_or_default());
+        let entry =
+            self.find_or_insert(word, padded.to_le_bytes().get(..length).unwrap_or_default());
         self.last = Slot { word, entry };
         self.indexes.push(entry);
         self.growth()
@@ -185,7 +193,10 @@ impl Dictionary {
             return;
         }
         let word = word_of(value);
-        self.last = Slot { word, entry: self.find_or_insert(word, value) };
+        self.last = Slot {
+            word,
+            entry: self.find_or_insert(word, value),
+        };
         self.indexes.push(self.last.entry);
     }
 
@@ -227,7 +238,8 @@ impl Dictionary {
             EntryShape::Text => write_text(&mut self.entries, value),
             EntryShape::Fixed(_) => self.entries.extend_from_slice(value),
         }
-        self.spans.push(self.entries.len() - value.len()..self.entries.len());
+        self.spans
+            .push(self.entries.len() - value.len()..self.entries.len());
         self.settle(Slot { word, entry });
         entry
     }
@@ -246,7 +258,8 @@ impl Dictionary {
         let wanted = (self.slots.len() * 2).max(FEWEST_SLOTS);
         self.slots.clear();
         self.slots.resize(wanted, NO_SLOT);
-        for entry in u32::from(self.nullable)..u32::try_from(self.spans.len()).unwrap_or(EMPTY - 1) {
+        for entry in u32::from(self.nullable)..u32::try_from(self.spans.len()).unwrap_or(EMPTY - 1)
+        {
             let word = word_of(self.value_of(entry));
             self.settle(Slot { word, entry });
         }
@@ -264,7 +277,9 @@ impl Dictionary {
 
     pub(crate) fn fresh(&self, most_bytes: usize) -> Self {
         let mut fresh = Self::new(self.shape, self.nullable);
-        fresh.indexes.reserve(self.indexes.len().min(most_bytes / size_of::<u32>()));
+        fresh
+            .indexes
+            .reserve(self.indexes.len().min(most_bytes / size_of::<u32>()));
         fresh.scratch.reserve(self.scratch.capacity());
         if self.slots.len() * size_of::<Slot>() <= most_bytes {
             fresh.slots.resize(self.slots.len(), NO_SLOT);
@@ -327,7 +342,10 @@ fn fold(word: u64) -> u64 {
 }
 
 #[inline]
-#[allow(clippy::cast_possible_truncation, reason = "the halves of a word are meant")]
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "the halves of a word are meant"
+)]
 fn halves(word: u128) -> [u64; 2] {
     [word as u64, (word >> 64) as u64]
 }
@@ -356,7 +374,8 @@ fn tail_of(rest: &[u8]) -> u64 {
     if let (Some(first), Some(last)) = (rest.first_chunk::<4>(), rest.last_chunk::<4>()) {
         return u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32;
     }
-    rest.iter().fold(0, |word, &byte| word << 8 | u64::from(byte))
+    rest.iter()
+        .fold(0, |word, &byte| word << 8 | u64::from(byte))
 }
 
 #[cfg(test)]
@@ -365,15 +384,29 @@ mod tests {
 
     fn of(values: &[&str]) -> Dictionary {
         let mut dictionary = Dictionary::new(EntryShape::Text, false);
-        values.iter().for_each(|value| dictionary.push(value.as_bytes()));
+        for value in values {
+            dictionary.push(value.as_bytes());
+        }
         dictionary
     }
 
     #[test]
     fn equal_values_share_one_entry_in_the_order_of_their_first_row() {
-        let dictionary = of(&["b", "a", "b", "", "a", "a value longer than a word", "b", "a value longer than a word"]);
+        let dictionary = of(&[
+            "b",
+            "a",
+            "b",
+            "",
+            "a",
+            "a value longer than a word",
+            "b",
+            "a value longer than a word",
+        ]);
         assert_eq!(dictionary.indexes, [0, 1, 0, 2, 1, 3, 0, 3]);
-        assert_eq!(dictionary.entries, b"\x01b\x01a\x00\x1aa value longer than a word");
+        assert_eq!(
+            dictionary.entries,
+            b"\x01b\x01a\x00\x1aa value longer than a word"
+        );
     }
 
     #[test]
@@ -390,7 +423,10 @@ mod tests {
         dictionary.push_short(u128::from_le_bytes(*b"\"the rest of thi"), 0);
         dictionary.push_short(u128::from_le_bytes(*b"abcdefghijklmno\""), 15);
         dictionary.push_repeated(b"abcdefghijklmno");
-        assert_eq!(dictionary, of(&["abc", "", "abc", "", "abcdefghijklmno", "abcdefghijklmno"]));
+        assert_eq!(
+            dictionary,
+            of(&["abc", "", "abc", "", "abcdefghijklmno", "abcdefghijklmno"])
+        );
     }
 
     #[test]
@@ -400,7 +436,8 @@ mod tests {
             dictionary.push(format!("kept {round}").as_bytes());
             let before = dictionary.clone();
             dictionary.mark();
-            (0..7).for_each(|item| dictionary.push(format!("taken back {round} {item}").as_bytes()));
+            (0..7)
+                .for_each(|item| dictionary.push(format!("taken back {round} {item}").as_bytes()));
             dictionary.rollback();
             assert_eq!(dictionary, before);
         }

@@ -62,14 +62,26 @@ impl TextColumn {
 
     pub(crate) fn append(&mut self, other: &Self, rows: Range<usize>) {
         let start = other.start_of(rows.start);
-        let end = if rows.end == other.rows { other.data.len() } else { other.start_of(rows.end) };
-        self.data.extend_from_slice(other.data.get(start..end).unwrap_or_default());
+        let end = if rows.end == other.rows {
+            other.data.len()
+        } else {
+            other.start_of(rows.end)
+        };
+        self.data
+            .extend_from_slice(other.data.get(start..end).unwrap_or_default());
         self.rows += rows.len();
     }
 
     pub(crate) fn fresh(&self, most_bytes: usize) -> Self {
-        let room = if most_bytes == 0 { 0 } else { self.data.len().min(most_bytes) + SHORT_ITEM };
-        Self { data: Vec::with_capacity(room), ..Self::default() }
+        let room = if most_bytes == 0 {
+            0
+        } else {
+            self.data.len().min(most_bytes) + SHORT_ITEM
+        };
+        Self {
+            data: Vec::with_capacity(room),
+            ..Self::default()
+        }
     }
 }
 
@@ -126,9 +138,14 @@ mod tests {
     #[test]
     fn a_slice_holds_exactly_its_rows() {
         let mut all = TextColumn::default();
-        ["a", "", "ccc", "dd"].iter().for_each(|text| all.push(text.as_bytes()));
+        for text in ["a", "", "ccc", "dd"] {
+            all.push(text.as_bytes());
+        }
         let mut part = TextColumn::default();
         part.append(&all, 1..3);
-        assert_eq!((part.rows(), part.data.as_slice()), (2, b"\x00\x03ccc".as_slice()));
+        assert_eq!(
+            (part.rows(), part.data.as_slice()),
+            (2, b"\x00\x03ccc".as_slice())
+        );
     }
 }

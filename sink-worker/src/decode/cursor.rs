@@ -2,7 +2,10 @@
 //!
 //! Must not be here: what values mean.
 
-#![allow(clippy::inline_always, reason = "a call here costs more than the step; measured by examples/decode_bench.rs")]
+#![allow(
+    clippy::inline_always,
+    reason = "a call here costs more than the step; measured by examples/decode_bench.rs"
+)]
 
 use super::fault::Fault;
 use super::scan;
@@ -28,7 +31,10 @@ pub(crate) struct RawText<'p> {
 
 impl<'p> Cursor<'p> {
     pub(crate) fn new(bytes: &'p [u8]) -> Self {
-        Self { rest: bytes, depth: 0 }
+        Self {
+            rest: bytes,
+            depth: 0,
+        }
     }
 
     #[inline(always)]
@@ -121,7 +127,10 @@ impl<'p> Cursor<'p> {
         match from {
             [b'"', after @ ..] => {
                 self.rest = after;
-                Ok(RawText { bytes, escaped: false })
+                Ok(RawText {
+                    bytes,
+                    escaped: false,
+                })
             }
             [b'\\', ..] => self.escaped_string(length),
             [_, ..] => Err(Fault::ControlCharacter),
@@ -143,7 +152,10 @@ impl<'p> Cursor<'p> {
             }
         }
         self.advance(length + 1);
-        Ok(RawText { bytes: rest.get(..length).unwrap_or_default(), escaped: true })
+        Ok(RawText {
+            bytes: rest.get(..length).unwrap_or_default(),
+            escaped: true,
+        })
     }
 
     /// Only white space may follow.

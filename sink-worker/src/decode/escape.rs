@@ -11,7 +11,9 @@ pub(crate) fn unescape(raw: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
     out.clear();
     let mut rest = raw;
     loop {
-        let (plain, from) = rest.split_at_checked(scan::plain_length(rest)).ok_or(Fault::Escape)?;
+        let (plain, from) = rest
+            .split_at_checked(scan::plain_length(rest))
+            .ok_or(Fault::Escape)?;
         out.extend_from_slice(plain);
         let Some((_, after)) = from.split_first() else {
             return Ok(());
@@ -46,7 +48,10 @@ fn unicode<'r>(rest: &'r [u8], out: &mut Vec<u8>) -> Result<&'r [u8], Fault> {
             if !(0xDC00..=0xDFFF).contains(&second) {
                 return Err(Fault::Escape);
             }
-            (0x1_0000 + ((first - 0xD800) << 10) + (second - 0xDC00), rest)
+            (
+                0x1_0000 + ((first - 0xD800) << 10) + (second - 0xDC00),
+                rest,
+            )
         }
         code => (code, rest),
     };
@@ -59,7 +64,9 @@ fn hex4(text: &[u8]) -> Result<(u32, &[u8]), Fault> {
     let (digits, rest) = text.split_at_checked(4).ok_or(Fault::Escape)?;
     digits
         .iter()
-        .try_fold(0, |code, &digit| Some(code << 4 | char::from(digit).to_digit(16)?))
+        .try_fold(0, |code, &digit| {
+            Some(code << 4 | char::from(digit).to_digit(16)?)
+        })
         .map(|code| (code, rest))
         .ok_or(Fault::Escape)
 }

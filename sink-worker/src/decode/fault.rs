@@ -121,17 +121,30 @@ impl Fault {
 
     /// True where a nearest value exists.
     pub(crate) fn can_be_clamped(self) -> bool {
-        matches!(self, Self::OutOfRange | Self::Inexact | Self::NoSuchTime | Self::TimeTwice)
+        matches!(
+            self,
+            Self::OutOfRange | Self::Inexact | Self::NoSuchTime | Self::TimeTwice
+        )
     }
 
     pub(crate) fn code(self) -> RejectCode {
         match self {
-            Self::Syntax | Self::CutShort | Self::Trailing | Self::Escape | Self::ControlCharacter => RejectCode::NotJson,
+            Self::Syntax
+            | Self::CutShort
+            | Self::Trailing
+            | Self::Escape
+            | Self::ControlCharacter => RejectCode::NotJson,
             Self::InvalidUtf8 => RejectCode::InvalidUtf8,
             Self::TooLarge => RejectCode::TooLarge,
             Self::TooDeep => RejectCode::TooDeep,
-            Self::NotObject | Self::WrongType | Self::BadText | Self::ElementCount | Self::NoUnit => RejectCode::WrongType,
-            Self::TextTooLong | Self::OutOfRange | Self::NotFinite | Self::NotMember => RejectCode::OutOfRange,
+            Self::NotObject
+            | Self::WrongType
+            | Self::BadText
+            | Self::ElementCount
+            | Self::NoUnit => RejectCode::WrongType,
+            Self::TextTooLong | Self::OutOfRange | Self::NotFinite | Self::NotMember => {
+                RejectCode::OutOfRange
+            }
             Self::Inexact => RejectCode::Inexact,
             Self::Missing | Self::MissingElement => RejectCode::Missing,
             Self::Null => RejectCode::Null,
@@ -145,8 +158,12 @@ impl Fault {
         match self {
             Self::Syntax => "the payload is not valid JSON",
             Self::CutShort => "the payload ends in the middle of the JSON object",
-            Self::Trailing => "the payload goes on after the JSON object; send one object per record",
-            Self::Escape => "a JSON string has an escape that is not valid, or half of a surrogate pair",
+            Self::Trailing => {
+                "the payload goes on after the JSON object; send one object per record"
+            }
+            Self::Escape => {
+                "a JSON string has an escape that is not valid, or half of a surrogate pair"
+            }
             Self::ControlCharacter => "a JSON string has a control character that is not escaped",
             Self::InvalidUtf8 => "the payload is not valid UTF-8",
             Self::TooLarge => "the payload is larger than format.maxRecordBytes",
@@ -164,11 +181,21 @@ impl Fault {
             Self::ElementCount => "the array does not have as many elements as the tuple",
             Self::Null => "the value is null and the column is not Nullable",
             Self::DuplicateKey => "an object has the same key twice",
-            Self::UnknownField => "the record has a field that no column takes, and format.json.unknownFields is Reject",
-            Self::BadTimestamp => "the text is not a date or time as YYYY-MM-DD[Thh:mm:ss[.f][offset]]",
-            Self::NoSuchTime => "the local time does not exist in the column's time zone (clocks went forward)",
-            Self::TimeTwice => "the local time exists twice in the column's time zone (clocks went back); send an offset",
-            Self::NoUnit => "a number stands for a date or time, but the column has no unit; declare one",
+            Self::UnknownField => {
+                "the record has a field that no column takes, and format.json.unknownFields is Reject"
+            }
+            Self::BadTimestamp => {
+                "the text is not a date or time as YYYY-MM-DD[Thh:mm:ss[.f][offset]]"
+            }
+            Self::NoSuchTime => {
+                "the local time does not exist in the column's time zone (clocks went forward)"
+            }
+            Self::TimeTwice => {
+                "the local time exists twice in the column's time zone (clocks went back); send an offset"
+            }
+            Self::NoUnit => {
+                "a number stands for a date or time, but the column has no unit; declare one"
+            }
         }
     }
 }

@@ -34,7 +34,10 @@ impl KeySet {
     /// How many keys are held; see [`Self::back_to`].
     #[inline]
     pub(crate) fn count(&self) -> Count {
-        Count { words: self.words.len(), texts: self.ends.len() }
+        Count {
+            words: self.words.len(),
+            texts: self.ends.len(),
+        }
     }
 
     /// Forgets keys that came after there were so many.
@@ -48,7 +51,10 @@ impl KeySet {
     /// Starts an object.
     #[inline]
     pub(crate) fn open(&self) -> Frame {
-        Frame { first: self.count(), filter: [0; 4] }
+        Frame {
+            first: self.count(),
+            filter: [0; 4],
+        }
     }
 
     /// Ends the innermost object.
@@ -61,7 +67,11 @@ impl KeySet {
     pub(crate) fn add(&mut self, frame: &mut Frame, key: &[u8]) -> Result<(), Fault> {
         let word = word_of(key);
         if is_short_word(word) {
-            return if self.add_short(frame, word) { Ok(()) } else { Err(Fault::DuplicateKey) };
+            return if self.add_short(frame, word) {
+                Ok(())
+            } else {
+                Err(Fault::DuplicateKey)
+            };
         }
         if (frame.first.texts..self.ends.len()).any(|index| self.key(index) == key) {
             return Err(Fault::DuplicateKey);
@@ -77,7 +87,13 @@ impl KeySet {
         let home = home_of(word);
         let filter = &mut frame.filter[home & 3];
         let bit = 1 << (home >> 2 & 63);
-        if *filter & bit != 0 && self.words.get(frame.first.words..).unwrap_or_default().contains(&word) {
+        if *filter & bit != 0
+            && self
+                .words
+                .get(frame.first.words..)
+                .unwrap_or_default()
+                .contains(&word)
+        {
             return false;
         }
         *filter |= bit;
@@ -97,7 +113,13 @@ mod tests {
 
     #[test]
     fn a_key_is_a_duplicate_only_within_its_own_object() {
-        for [a, b] in [["a", "b"], ["a key that is longer than a word", "another key that is longer than a word"]] {
+        for [a, b] in [
+            ["a", "b"],
+            [
+                "a key that is longer than a word",
+                "another key that is longer than a word",
+            ],
+        ] {
             let (a, b) = (a.as_bytes(), b.as_bytes());
             let mut keys = KeySet::default();
             let mut outer = keys.open();
@@ -118,7 +140,10 @@ mod tests {
             let mut keys = KeySet::default();
             let mut frame = keys.open();
             (0..1000).for_each(|n| assert_eq!(keys.add(&mut frame, key(n).as_bytes()), Ok(())));
-            assert_eq!(keys.add(&mut frame, key(999).as_bytes()), Err(Fault::DuplicateKey));
+            assert_eq!(
+                keys.add(&mut frame, key(999).as_bytes()),
+                Err(Fault::DuplicateKey)
+            );
         }
     }
 }

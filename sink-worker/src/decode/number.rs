@@ -55,7 +55,10 @@ pub(crate) fn small(rest: &[u8]) -> Option<(bool, u64, &[u8])> {
         value = value * 10 + u64::from(digit);
         count += 1;
     }
-    let ended = matches!(digits.get(count)?, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t');
+    let ended = matches!(
+        digits.get(count)?,
+        b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t'
+    );
     if !ended || count == 0 || (count > 1 && digits.first() == Some(&b'0')) {
         return None;
     }
@@ -103,12 +106,21 @@ fn lex(text: &[u8]) -> Result<Number<'_>, Fault> {
         }
     }
     let (exponent, end) = exponent_at(text, end)?;
-    Ok(Number { text: text.get(..end).unwrap_or_default(), negative, whole, fraction, exponent })
+    Ok(Number {
+        text: text.get(..end).unwrap_or_default(),
+        negative,
+        whole,
+        fraction,
+        exponent,
+    })
 }
 
 fn digits_at(text: &[u8], start: usize) -> &[u8] {
     let rest = text.get(start..).unwrap_or_default();
-    let length = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
+    let length = rest
+        .iter()
+        .position(|byte| !byte.is_ascii_digit())
+        .unwrap_or(rest.len());
     rest.get(..length).unwrap_or_default()
 }
 
@@ -123,8 +135,13 @@ fn exponent_at(text: &[u8], at: usize) -> Result<(i64, usize), Fault> {
     if digits.is_empty() {
         return Err(Fault::Syntax);
     }
-    let size = digits.iter().fold(0_i64, |size, digit| (size * 10 + i64::from(digit - b'0')).min(FAR_EXPONENT));
-    Ok((if sign == Some(&b'-') { -size } else { size }, start + digits.len()))
+    let size = digits.iter().fold(0_i64, |size, digit| {
+        (size * 10 + i64::from(digit - b'0')).min(FAR_EXPONENT)
+    });
+    Ok((
+        if sign == Some(&b'-') { -size } else { size },
+        start + digits.len(),
+    ))
 }
 
 impl Number<'_> {
@@ -133,17 +150,30 @@ impl Number<'_> {
     /// # Errors
     /// `Inexact` where digits are left behind the point (with [`Rounding::Refuse`]), `OutOfRange` beyond 256 bits.
     pub(crate) fn scaled(&self, shift: i32, rounding: Rounding) -> Result<Integer, Fault> {
-        let digits = || self.whole.iter().chain(self.fraction).copied().skip_while(|&digit| digit == b'0');
+        let digits = || {
+            self.whole
+                .iter()
+                .chain(self.fraction)
+                .copied()
+                .skip_while(|&digit| digit == b'0')
+        };
         let fraction = i64::try_from(self.fraction.len()).unwrap_or(FAR_EXPONENT);
         let count = digits().count();
         if count == 0 {
-            return Ok(Integer { negative: self.negative, magnitude: U256::ZERO });
+            return Ok(Integer {
+                negative: self.negative,
+                magnitude: U256::ZERO,
+            });
         }
         let power = self.exponent - fraction + i64::from(shift);
         let kept = i64::try_from(count).unwrap_or(FAR_EXPONENT) + power.min(0);
         let kept_digits = usize::try_from(kept).unwrap_or(0);
         let mut dropped = digits().skip(kept_digits);
-        let first_dropped = if kept < 0 { b'0' } else { dropped.clone().next().unwrap_or(b'0') };
+        let first_dropped = if kept < 0 {
+            b'0'
+        } else {
+            dropped.clone().next().unwrap_or(b'0')
+        };
         if rounding == Rounding::Refuse && dropped.any(|digit| digit != b'0') {
             return Err(Fault::Inexact);
         }
@@ -152,14 +182,24 @@ impl Number<'_> {
             collected => collected?,
         };
         let round_up = U256::from(u8::from(first_dropped >= b'5'));
-        Ok(Integer { negative: self.negative, magnitude: magnitude.saturating_add(round_up) })
+        Ok(Integer {
+            negative: self.negative,
+            magnitude: magnitude.saturating_add(round_up),
+        })
     }
 
     /// The digits as they stand, where there are neither fraction nor exponent and at most 19 of them.
     #[inline]
     pub(crate) fn small(&self) -> Option<(bool, u64)> {
         let plain = self.fraction.is_empty() && self.exponent == 0 && self.whole.len() <= 19;
-        plain.then(|| (self.negative, self.whole.iter().fold(0, |value, digit| value * 10 + u64::from(digit - b'0'))))
+        plain.then(|| {
+            (
+                self.negative,
+                self.whole
+                    .iter()
+                    .fold(0, |value, digit| value * 10 + u64::from(digit - b'0')),
+            )
+        })
     }
 
     pub(crate) fn is_negative(&self) -> bool {
@@ -195,19 +235,27 @@ impl Integer {
         }
         match rounding {
             Rounding::Refuse => Err(Fault::OutOfRange),
-            Rounding::Nearest => Ok(Self { negative: self.negative, magnitude: limit }),
+            Rounding::Nearest => Ok(Self {
+                negative: self.negative,
+                magnitude: limit,
+            }),
         }
     }
 
     /// Two's complement, little-endian.
     pub(crate) fn to_le_bytes(self) -> [u8; 32] {
-        if self.negative { self.magnitude.wrapping_neg().to_le_bytes() } else { self.magnitude.to_le_bytes() }
+        if self.negative {
+            self.magnitude.wrapping_neg().to_le_bytes()
+        } else {
+            self.magnitude.to_le_bytes()
+        }
     }
 
     /// As 64 bits.
     pub(crate) fn to_i64(self) -> Result<i64, Fault> {
         let magnitude = i128::try_from(self.magnitude).map_err(|_| Fault::OutOfRange)?;
-        i64::try_from(if self.negative { -magnitude } else { magnitude }).map_err(|_| Fault::OutOfRange)
+        i64::try_from(if self.negative { -magnitude } else { magnitude })
+            .map_err(|_| Fault::OutOfRange)
     }
 }
 
@@ -223,37 +271,90 @@ mod tests {
     #[test]
     fn exact_values_are_kept_however_they_are_written() {
         for (text, shift, value) in [
-            ("0", 0, 0), ("-0", 0, 0), ("-0.000e99", 3, 0), ("1.0", 0, 1), ("1e3", 0, 1000), ("1.50", 1, 15), ("12000e-3", 0, 12),
-            ("-1.25", 2, -125), ("0.001", 3, 1), ("1E+2", 0, 100), ("1200", -2, 12), ("9223372036854775807", 0, i64::MAX),
-            ("-9223372036854775808", 0, i64::MIN), ("100e-2", 0, 1), ("0e9999999999999999999", 0, 0),
+            ("0", 0, 0),
+            ("-0", 0, 0),
+            ("-0.000e99", 3, 0),
+            ("1.0", 0, 1),
+            ("1e3", 0, 1000),
+            ("1.50", 1, 15),
+            ("12000e-3", 0, 12),
+            ("-1.25", 2, -125),
+            ("0.001", 3, 1),
+            ("1E+2", 0, 100),
+            ("1200", -2, 12),
+            ("9223372036854775807", 0, i64::MAX),
+            ("-9223372036854775808", 0, i64::MIN),
+            ("100e-2", 0, 1),
+            ("0e9999999999999999999", 0, 0),
         ] {
-            assert_eq!(scaled(text, shift, Rounding::Refuse), Ok(value), "{text} * 10^{shift}");
+            assert_eq!(
+                scaled(text, shift, Rounding::Refuse),
+                Ok(value),
+                "{text} * 10^{shift}"
+            );
         }
     }
 
     #[test]
     fn digits_that_would_be_lost_are_refused_or_rounded_on_demand() {
         for (text, shift, rounded) in [
-            ("1.5", 0, 2), ("1.49", 0, 1), ("-2.5", 0, -3), ("0.5", 0, 1), ("0.05", 0, 0), ("1e-30", 0, 0), ("1250", -2, 13),
+            ("1.5", 0, 2),
+            ("1.49", 0, 1),
+            ("-2.5", 0, -3),
+            ("0.5", 0, 1),
+            ("0.05", 0, 0),
+            ("1e-30", 0, 0),
+            ("1250", -2, 13),
         ] {
-            assert_eq!(scaled(text, shift, Rounding::Refuse), Err(Fault::Inexact), "{text}");
-            assert_eq!(scaled(text, shift, Rounding::Nearest), Ok(rounded), "{text}");
+            assert_eq!(
+                scaled(text, shift, Rounding::Refuse),
+                Err(Fault::Inexact),
+                "{text}"
+            );
+            assert_eq!(
+                scaled(text, shift, Rounding::Nearest),
+                Ok(rounded),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn what_no_type_can_hold_is_out_of_range() {
-        for text in ["1e78", "1e999999999999", "115792089237316195423570985008687907853269984665640564039457584007913129639936"] {
-            assert_eq!(read_all(text.as_bytes()).unwrap().scaled(0, Rounding::Refuse), Err(Fault::OutOfRange), "{text}");
+        for text in [
+            "1e78",
+            "1e999999999999",
+            "115792089237316195423570985008687907853269984665640564039457584007913129639936",
+        ] {
+            assert_eq!(
+                read_all(text.as_bytes())
+                    .unwrap()
+                    .scaled(0, Rounding::Refuse),
+                Err(Fault::OutOfRange),
+                "{text}"
+            );
         }
         let most = "115792089237316195423570985008687907853269984665640564039457584007913129639935";
-        assert_eq!(read_all(most.as_bytes()).unwrap().scaled(0, Rounding::Refuse).unwrap().magnitude, U256::MAX);
+        assert_eq!(
+            read_all(most.as_bytes())
+                .unwrap()
+                .scaled(0, Rounding::Refuse)
+                .unwrap()
+                .magnitude,
+            U256::MAX
+        );
     }
 
     #[test]
     fn the_grammar_is_that_of_json() {
-        for text in ["", "-", "01", "+1", "1.", ".5", "1e", "1e+", "0x1", "1 ", "NaN", "--1", "1.5.2"] {
-            assert_eq!(read_all(text.as_bytes()).err(), Some(Fault::BadText), "{text}");
+        for text in [
+            "", "-", "01", "+1", "1.", ".5", "1e", "1e+", "0x1", "1 ", "NaN", "--1", "1.5.2",
+        ] {
+            assert_eq!(
+                read_all(text.as_bytes()).err(),
+                Some(Fault::BadText),
+                "{text}"
+            );
         }
     }
 }

@@ -55,8 +55,7 @@ fn object(
             at = *cursor;
         }
         at.rest = match at.rest {
-            [b',', b' ', next @ ..] if next.first() == Some(&b'"') => next,
-            [b',', next @ ..] if next.first() == Some(&b'"') => next,
+            [b',', b' ', next @ ..] | [b',', next @ ..] if next.first() == Some(&b'"') => next,
             _ => {
                 *cursor = at;
                 more = cursor.another(b'}')?;
@@ -82,7 +81,9 @@ fn any_field(
     frame: &mut Frame,
 ) -> Result<usize, Fault> {
     let found = next_key(plan, place, cursor, state, frame)?;
-    let Some((index, edge)) = found.and_then(|index| plan.edges.get(index as usize).map(|edge| (index, edge))) else {
+    let Some((index, edge)) =
+        found.and_then(|index| plan.edges.get(index as usize).map(|edge| (index, edge)))
+    else {
         skip_unknown(cursor, state)?;
         return Ok(place);
     };
@@ -142,7 +143,11 @@ pub(crate) fn read_key(
         }
         Ok(found)
     };
-    if raw.escaped { with_meaning(raw, state, look_up) } else { look_up(raw.bytes, state) }
+    if raw.escaped {
+        with_meaning(raw, state, look_up)
+    } else {
+        look_up(raw.bytes, state)
+    }
 }
 
 /// Over the value of a key that is not known.
@@ -179,7 +184,9 @@ fn shared_field(
     state: &mut State,
 ) -> Result<(), Fault> {
     let start = *cursor;
-    edge.columns.iter().for_each(|&column| columns[column].mark());
+    edge.columns
+        .iter()
+        .for_each(|&column| columns[column].mark());
     for &column in &edge.columns {
         *cursor = start;
         column_value(column, schema, columns, cursor, state)?;
@@ -199,7 +206,12 @@ fn shared_field(
 }
 
 /// There should have been an object, and is not: the wrong type for every column inside of it.
-fn refuse_inside(edge: &Edge, schema: &Schema, columns: &mut [Column], state: &mut State) -> Result<(), Fault> {
+fn refuse_inside(
+    edge: &Edge,
+    schema: &Schema,
+    columns: &mut [Column],
+    state: &mut State,
+) -> Result<(), Fault> {
     let mut outcome = Ok(());
     edge.each_column_inside(&mut |index| {
         if outcome.is_ok() {
@@ -209,7 +221,12 @@ fn refuse_inside(edge: &Edge, schema: &Schema, columns: &mut [Column], state: &m
     outcome
 }
 
-fn refuse_one(index: usize, schema: &Schema, columns: &mut [Column], state: &mut State) -> Result<(), Fault> {
+fn refuse_one(
+    index: usize,
+    schema: &Schema,
+    columns: &mut [Column],
+    state: &mut State,
+) -> Result<(), Fault> {
     let (plan, column) = (&schema.columns[index], &mut columns[index]);
     state.column = Some(index);
     state.see(plan.edge);
@@ -272,7 +289,12 @@ fn recover(
 }
 
 /// Puts the column's default or NULL where its value should be.
-fn replace(plan: &ColumnPlan, column: &mut Column, fault: Fault, state: &mut State) -> Result<(), Fault> {
+fn replace(
+    plan: &ColumnPlan,
+    column: &mut Column,
+    fault: Fault,
+    state: &mut State,
+) -> Result<(), Fault> {
     match plan.on_error {
         OnError::Reject | OnError::Clamp => return Err(fault),
         OnError::Default => column.append(&plan.default, 0..1),

@@ -4,7 +4,10 @@
 //! Whatever is written in another way is left untouched for the general path, which also finds the faults. Must not be
 //! here: any way to reject, anything that the general path would read differently.
 
-#![allow(clippy::inline_always, reason = "the point of this module; measured by examples/decode_bench.rs")]
+#![allow(
+    clippy::inline_always,
+    reason = "the point of this module; measured by examples/decode_bench.rs"
+)]
 
 use super::keyset::Frame;
 use super::number;
@@ -34,14 +37,17 @@ pub(crate) fn short_string(rest: &[u8]) -> Option<(ShortText, &[u8])> {
     };
     let length = scan::plain_length_of_16(padded);
     let after = rest.get(length + 2..)?;
-    (quote == b'"' && length < 16 && rest[length + 1] == b'"').then_some((ShortText { padded, length }, after))
+    (quote == b'"' && length < 16 && rest[length + 1] == b'"')
+        .then_some((ShortText { padded, length }, after))
 }
 
 /// At most 16 bytes as a word, filled up with zeros, which end a string (and are not its quote).
 #[inline(never)]
 fn last_bytes(bytes: &[u8]) -> u128 {
     match bytes.split_first_chunk::<8>() {
-        Some((low, high)) => u128::from(u64::from_le_bytes(*low)) | u128::from(at_most_8(high)) << 64,
+        Some((low, high)) => {
+            u128::from(u64::from_le_bytes(*low)) | u128::from(at_most_8(high)) << 64
+        }
         None => u128::from(at_most_8(bytes)),
     }
 }
@@ -50,7 +56,10 @@ fn at_most_8(bytes: &[u8]) -> u64 {
     if let Some(all) = bytes.first_chunk::<8>() {
         return u64::from_le_bytes(*all);
     }
-    bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
+    bytes
+        .iter()
+        .rev()
+        .fold(0, |word, &byte| word << 8 | u64::from(byte))
 }
 
 /// The whole field at `rest`, if its key is the expected one: what follows it, and the key's index.
@@ -71,7 +80,12 @@ pub(crate) fn field<'p>(
     if *seen & step.seen_bit != 0 {
         return None;
     }
-    let (after, grown) = value(&step.kind, columns.get_mut(step.column)?, at_value, &mut state.dates)?;
+    let (after, grown) = value(
+        &step.kind,
+        columns.get_mut(step.column)?,
+        at_value,
+        &mut state.dates,
+    )?;
     *seen |= step.seen_bit;
     state.grown += grown;
     Some((after, expected))
@@ -87,9 +101,8 @@ pub(crate) fn unknown_field<'p>(
 ) -> Option<&'p [u8]> {
     let (key, after) = short_string(rest)?;
     let word = short_word(key.padded, key.length);
-    let at_value = match after {
-        [b':', b' ', at_value @ ..] | [b':', at_value @ ..] => at_value,
-        _ => return None,
+    let ([b':', b' ', at_value @ ..] | [b':', at_value @ ..]) = after else {
+        return None;
     };
     if state.reject_unknown || plan.keys.has_short(word) {
         return None;
@@ -116,7 +129,12 @@ fn skip_scalar(rest: &[u8]) -> Option<&[u8]> {
 
 /// The value at `rest`, appended to its column, which is marked before: what follows it, and the column's growth.
 #[inline(always)]
-fn value<'p>(kind: &Kind, column: &mut Column, rest: &'p [u8], dates: &mut DateCache) -> Option<(&'p [u8], usize)> {
+fn value<'p>(
+    kind: &Kind,
+    column: &mut Column,
+    rest: &'p [u8],
+    dates: &mut DateCache,
+) -> Option<(&'p [u8], usize)> {
     match (kind, column) {
         (Kind::Text, Column::Text(column)) => {
             let Some((short, after)) = short_string(rest) else {
@@ -141,8 +159,8 @@ fn value<'p>(kind: &Kind, column: &mut Column, rest: &'p [u8], dates: &mut DateC
         (Kind::Time(kind), Column::Fixed(column)) => {
             let (ticks, after) = quoted_time(kind, rest, dates)?;
             column.mark();
-            column.data.extend_from_slice(&ticks.to_le_bytes());
-            Some((after, 8))
+            column.push_low_bytes(ticks.cast_unsigned());
+            Some((after, column.width))
         }
         _ => None,
     }

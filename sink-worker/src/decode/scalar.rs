@@ -18,7 +18,12 @@ use crate::schema::kind::{DecimalKind, EnumKind, IntegerKind, Kind};
 
 /// Appends the value at the cursor.
 #[inline]
-pub(crate) fn scalar(kind: &Kind, out: &mut Vec<u8>, cursor: &mut Cursor<'_>, state: &mut State) -> Result<(), Fault> {
+pub(crate) fn scalar(
+    kind: &Kind,
+    out: &mut Vec<u8>,
+    cursor: &mut Cursor<'_>,
+    state: &mut State,
+) -> Result<(), Fault> {
     match (kind, cursor.next_token()?) {
         (Kind::Integer(integer), b'-' | b'0'..=b'9') => {
             let number = number::take(cursor)?;
@@ -56,7 +61,12 @@ pub(crate) fn wrong_type(cursor: &mut Cursor<'_>, state: &mut State) -> Result<(
     skip::skip_value(cursor, &mut state.unescaped).and(Err(Fault::WrongType))
 }
 
-fn text_at(kind: &Kind, out: &mut Vec<u8>, cursor: &mut Cursor<'_>, state: &mut State) -> Result<(), Fault> {
+fn text_at(
+    kind: &Kind,
+    out: &mut Vec<u8>,
+    cursor: &mut Cursor<'_>,
+    state: &mut State,
+) -> Result<(), Fault> {
     let raw = cursor.string()?;
     if !raw.escaped {
         return from_text(kind, raw.bytes, out, state);
@@ -68,13 +78,23 @@ fn text_at(kind: &Kind, out: &mut Vec<u8>, cursor: &mut Cursor<'_>, state: &mut 
 }
 
 /// Appends the value that a text means.
-pub(crate) fn from_text(kind: &Kind, text: &[u8], out: &mut Vec<u8>, state: &mut State) -> Result<(), Fault> {
+pub(crate) fn from_text(
+    kind: &Kind,
+    text: &[u8],
+    out: &mut Vec<u8>,
+    state: &mut State,
+) -> Result<(), Fault> {
     match kind {
         Kind::FixedText(width) => write_fixed_text(*width, text, out),
         Kind::Integer(_) | Kind::Decimal(_) if named_float(text).is_some() => Err(Fault::NotFinite),
-        Kind::Integer(_) | Kind::Decimal(_) => from_number(kind, &number::read_all(text)?, out, state),
+        Kind::Integer(_) | Kind::Decimal(_) => {
+            from_number(kind, &number::read_all(text)?, out, state)
+        }
         Kind::Float32 | Kind::Float64 => match named_float(text) {
-            Some(value) => write_float(kind, value, out),
+            Some(value) => {
+                write_float(kind, value, out);
+                Ok(())
+            }
             None => from_number(kind, &number::read_all(text)?, out, state),
         },
         Kind::Time(time) => {
@@ -90,7 +110,12 @@ pub(crate) fn from_text(kind: &Kind, text: &[u8], out: &mut Vec<u8>, state: &mut
     }
 }
 
-fn from_number(kind: &Kind, number: &Number<'_>, out: &mut Vec<u8>, state: &State) -> Result<(), Fault> {
+fn from_number(
+    kind: &Kind,
+    number: &Number<'_>,
+    out: &mut Vec<u8>,
+    state: &State,
+) -> Result<(), Fault> {
     match kind {
         Kind::Integer(integer) => write_integer(*integer, number, out, state.rounding),
         Kind::Float32 => write_float32(number, out, state.rounding),
@@ -103,7 +128,9 @@ fn from_number(kind: &Kind, number: &Number<'_>, out: &mut Vec<u8>, state: &Stat
         }
         Kind::Enum(members) => {
             let number = number.scaled(0, Rounding::Refuse)?.to_i64()?;
-            let known = i16::try_from(number).ok().filter(|number| members.has_number(*number));
+            let known = i16::try_from(number)
+                .ok()
+                .filter(|number| members.has_number(*number));
             write_member(members, known, out)
         }
         _ => Err(Fault::WrongType),
@@ -111,8 +138,16 @@ fn from_number(kind: &Kind, number: &Number<'_>, out: &mut Vec<u8>, state: &Stat
 }
 
 #[inline]
-fn write_integer(kind: IntegerKind, number: &Number<'_>, out: &mut Vec<u8>, rounding: Rounding) -> Result<(), Fault> {
-    if let Some(bytes) = number.small().and_then(|(negative, size)| small_integer(kind, negative, size)) {
+fn write_integer(
+    kind: IntegerKind,
+    number: &Number<'_>,
+    out: &mut Vec<u8>,
+    rounding: Rounding,
+) -> Result<(), Fault> {
+    if let Some(bytes) = number
+        .small()
+        .and_then(|(negative, size)| small_integer(kind, negative, size))
+    {
         out.extend_from_slice(bytes.to_le_bytes().get(..kind.width).unwrap_or_default());
         return Ok(());
     }
@@ -122,7 +157,9 @@ fn write_integer(kind: IntegerKind, number: &Number<'_>, out: &mut Vec<u8>, roun
 /// The two's complement of a small number, where the kind can hold it and is not wider.
 #[inline]
 pub(crate) fn small_integer(kind: IntegerKind, negative: bool, size: u64) -> Option<u64> {
-    let bits = u32::try_from(kind.width * 8 - usize::from(kind.signed)).ok().filter(|_| kind.width <= 8)?;
+    let bits = u32::try_from(kind.width * 8 - usize::from(kind.signed))
+        .ok()
+        .filter(|_| kind.width <= 8)?;
     let most = u64::MAX >> (64 - bits);
     match (negative, kind.signed) {
         (false, _) if size <= most => Some(size),
@@ -132,16 +169,40 @@ pub(crate) fn small_integer(kind: IntegerKind, negative: bool, size: u64) -> Opt
 }
 
 #[cold]
-fn write_wide_integer(kind: IntegerKind, number: &Number<'_>, out: &mut Vec<u8>, rounding: Rounding) -> Result<(), Fault> {
+fn write_wide_integer(
+    kind: IntegerKind,
+    number: &Number<'_>,
+    out: &mut Vec<u8>,
+    rounding: Rounding,
+) -> Result<(), Fault> {
     let bits = u32::try_from(kind.width * 8).unwrap_or(256) - u32::from(kind.signed);
     let most = U256::MAX >> (256 - bits);
-    let least = if kind.signed { most + U256::ONE } else { U256::ZERO };
-    write_low_bytes(number.scaled(0, rounding)?.within(most, least, rounding)?, kind.width, out);
+    let least = if kind.signed {
+        most + U256::ONE
+    } else {
+        U256::ZERO
+    };
+    write_low_bytes(
+        number.scaled(0, rounding)?.within(most, least, rounding)?,
+        kind.width,
+        out,
+    );
     Ok(())
 }
 
-fn write_decimal(kind: DecimalKind, number: &Number<'_>, out: &mut Vec<u8>, rounding: Rounding) -> Result<(), Fault> {
-    write_low_bytes(number.scaled(kind.scale, rounding)?.within(kind.limit, kind.limit, rounding)?, kind.width, out);
+fn write_decimal(
+    kind: DecimalKind,
+    number: &Number<'_>,
+    out: &mut Vec<u8>,
+    rounding: Rounding,
+) -> Result<(), Fault> {
+    write_low_bytes(
+        number
+            .scaled(kind.scale, rounding)?
+            .within(kind.limit, kind.limit, rounding)?,
+        kind.width,
+        out,
+    );
     Ok(())
 }
 
@@ -152,19 +213,31 @@ fn write_low_bytes(integer: Integer, width: usize, out: &mut Vec<u8>) {
 /// The nearest value; one beyond the largest finite number is out of range.
 fn write_float64(number: &Number<'_>, out: &mut Vec<u8>, rounding: Rounding) -> Result<(), Fault> {
     let value: f64 = fast_float2::parse(number.text).map_err(|_| Fault::BadText)?;
-    let value = if value.is_finite() { value } else { largest(number, f64::MAX, rounding)? };
+    let value = if value.is_finite() {
+        value
+    } else {
+        largest(number, f64::MAX, rounding)?
+    };
     out.extend_from_slice(&value.to_le_bytes());
     Ok(())
 }
 
 fn write_float32(number: &Number<'_>, out: &mut Vec<u8>, rounding: Rounding) -> Result<(), Fault> {
     let value: f32 = fast_float2::parse(number.text).map_err(|_| Fault::BadText)?;
-    let value = if value.is_finite() { value } else { largest(number, f32::MAX, rounding)? };
+    let value = if value.is_finite() {
+        value
+    } else {
+        largest(number, f32::MAX, rounding)?
+    };
     out.extend_from_slice(&value.to_le_bytes());
     Ok(())
 }
 
-fn largest<F: std::ops::Neg<Output = F>>(number: &Number<'_>, most: F, rounding: Rounding) -> Result<F, Fault> {
+fn largest<F: std::ops::Neg<Output = F>>(
+    number: &Number<'_>,
+    most: F,
+    rounding: Rounding,
+) -> Result<F, Fault> {
     match rounding {
         Rounding::Refuse => Err(Fault::OutOfRange),
         Rounding::Nearest if number.is_negative() => Ok(-most),
@@ -182,12 +255,11 @@ fn named_float(text: &[u8]) -> Option<f32> {
     }
 }
 
-fn write_float(kind: &Kind, value: f32, out: &mut Vec<u8>) -> Result<(), Fault> {
+fn write_float(kind: &Kind, value: f32, out: &mut Vec<u8>) {
     match kind {
         Kind::Float32 => out.extend_from_slice(&value.to_le_bytes()),
         _ => out.extend_from_slice(&f64::from(value).to_le_bytes()),
     }
-    Ok(())
 }
 
 /// Shorter text is filled up with zero bytes, as the type has it.
@@ -224,17 +296,26 @@ fn write_ipv4(text: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
 
 /// An IPv4 address becomes its IPv4-mapped one, as everywhere.
 fn write_ipv6(text: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
-    let address = parse::<Ipv6Addr>(text).or_else(|_| parse::<Ipv4Addr>(text).map(|short| short.to_ipv6_mapped()))?;
+    let address = parse::<Ipv6Addr>(text)
+        .or_else(|_| parse::<Ipv4Addr>(text).map(|short| short.to_ipv6_mapped()))?;
     out.extend_from_slice(&address.octets());
     Ok(())
 }
 
 fn parse<T: FromStr>(text: &[u8]) -> Result<T, Fault> {
-    std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).ok_or(Fault::BadText)
+    std::str::from_utf8(text)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .ok_or(Fault::BadText)
 }
 
 fn write_member(members: &EnumKind, number: Option<i16>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let number = number.ok_or(Fault::NotMember)?;
-    out.extend_from_slice(number.to_le_bytes().get(..members.width).unwrap_or_default());
+    out.extend_from_slice(
+        number
+            .to_le_bytes()
+            .get(..members.width)
+            .unwrap_or_default(),
+    );
     Ok(())
 }

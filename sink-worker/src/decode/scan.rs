@@ -4,7 +4,10 @@
 //! Must not be here: what comes after the string.
 
 #![allow(clippy::inline_always, reason = "measured by examples/decode_bench.rs")]
-#![allow(clippy::cast_possible_truncation, reason = "the halves of a word are meant")]
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "the halves of a word are meant"
+)]
 
 /// Most strings end before this; beyond it the wide loop pays.
 const SHORT: usize = 32;
@@ -24,7 +27,11 @@ pub(crate) fn plain_length(bytes: &[u8]) -> usize {
         }
     }
     let rest = bytes.get(length..).unwrap_or_default();
-    length + rest.iter().position(|&byte| is_special(byte)).unwrap_or(rest.len())
+    length
+        + rest
+            .iter()
+            .position(|&byte| is_special(byte))
+            .unwrap_or(rest.len())
 }
 
 /// The same for the 16 bytes of a little-endian word; 16 where none of them ends the run.
@@ -41,12 +48,15 @@ pub(crate) fn plain_length_of_16(words: u128) -> usize {
 #[inline(never)]
 fn wide_length(bytes: &[u8]) -> usize {
     let (pieces, _) = bytes.as_chunks::<32>();
-    32 * pieces.iter().position(|piece| any_special(piece)).unwrap_or(pieces.len())
+    32 * pieces.iter().position(any_special).unwrap_or(pieces.len())
 }
 
 #[inline]
 fn any_special(piece: &[u8; 32]) -> bool {
-    piece.iter().fold(0, |any, &byte| any | u8::from(is_special(byte))) != 0
+    piece
+        .iter()
+        .fold(0, |any, &byte| any | u8::from(is_special(byte)))
+        != 0
 }
 
 #[inline]
@@ -74,7 +84,10 @@ mod tests {
     use proptest::prelude::*;
 
     fn one_by_one(bytes: &[u8]) -> usize {
-        bytes.iter().position(|&byte| is_special(byte)).unwrap_or(bytes.len())
+        bytes
+            .iter()
+            .position(|&byte| is_special(byte))
+            .unwrap_or(bytes.len())
     }
 
     #[test]
@@ -83,9 +96,19 @@ mod tests {
             for place in 0..120 {
                 let mut bytes = [b'x'; 120];
                 bytes[place] = byte;
-                assert_eq!(plain_length(&bytes), one_by_one(&bytes), "byte {byte} at {place}");
-                let (start, _) = bytes.split_first_chunk::<16>().unwrap_or_else(|| unreachable!());
-                assert_eq!(plain_length_of_16(u128::from_le_bytes(*start)), one_by_one(start), "byte {byte} at {place}");
+                assert_eq!(
+                    plain_length(&bytes),
+                    one_by_one(&bytes),
+                    "byte {byte} at {place}"
+                );
+                let (start, _) = bytes
+                    .split_first_chunk::<16>()
+                    .unwrap_or_else(|| unreachable!());
+                assert_eq!(
+                    plain_length_of_16(u128::from_le_bytes(*start)),
+                    one_by_one(start),
+                    "byte {byte} at {place}"
+                );
             }
         }
     }

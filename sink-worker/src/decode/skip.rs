@@ -53,7 +53,12 @@ pub(crate) fn skip_value(cursor: &mut Cursor<'_>, scratch: &mut Vec<u8>) -> Resu
 }
 
 /// Over an opening bracket and, in an object, the first key; false where the bracket was closed at once.
-fn enter(cursor: &mut Cursor<'_>, open: &mut Open, scratch: &mut Vec<u8>, object: bool) -> Result<bool, Fault> {
+fn enter(
+    cursor: &mut Cursor<'_>,
+    open: &mut Open,
+    scratch: &mut Vec<u8>,
+    object: bool,
+) -> Result<bool, Fault> {
     open.push(object, cursor.depth())?;
     cursor.advance(1);
     if cursor.next_token()? == if object { b'}' } else { b']' } {
@@ -92,7 +97,11 @@ fn skip_key(cursor: &mut Cursor<'_>, scratch: &mut Vec<u8>) -> Result<(), Fault>
 
 fn skip_string(cursor: &mut Cursor<'_>, scratch: &mut Vec<u8>) -> Result<(), Fault> {
     let text = cursor.string()?;
-    if text.escaped { unescape(text.bytes, scratch) } else { Ok(()) }
+    if text.escaped {
+        unescape(text.bytes, scratch)
+    } else {
+        Ok(())
+    }
 }
 
 fn skip_scalar(first: u8, cursor: &mut Cursor<'_>, scratch: &mut Vec<u8>) -> Result<(), Fault> {

@@ -34,9 +34,17 @@ struct Stamp {
 }
 
 /// Ticks of a text.
-pub(crate) fn read_text(kind: &TimeKind, text: &[u8], cache: &mut DateCache, rounding: Rounding) -> Result<i64, Fault> {
+pub(crate) fn read_text(
+    kind: &TimeKind,
+    text: &[u8],
+    cache: &mut DateCache,
+    rounding: Rounding,
+) -> Result<i64, Fault> {
     if kind.days {
-        let date = text.first_chunk().filter(|_| text.len() == 10).ok_or(Fault::BadTimestamp)?;
+        let date = text
+            .first_chunk()
+            .filter(|_| text.len() == 10)
+            .ok_or(Fault::BadTimestamp)?;
         return within(kind, i128::from(cache.days_of(date)?), rounding);
     }
     if let Some(ticks) = quick(kind, text, cache) {
@@ -48,15 +56,35 @@ pub(crate) fn read_text(kind: &TimeKind, text: &[u8], cache: &mut DateCache, rou
         None => offset_of(&kind.zone, &stamp, rounding)?,
     };
     let seconds = stamp.days * DAY_SECONDS + stamp.second_of_day - offset;
-    let ticks = i128::from(seconds) * i128::from(power_of_ten(kind.digits)) + fraction_ticks(kind, &stamp, rounding)?;
+    let ticks = i128::from(seconds) * i128::from(power_of_ten(kind.digits))
+        + fraction_ticks(kind, &stamp, rounding)?;
     within(kind, ticks, rounding)
 }
 
 /// Ticks of the commonest form, `YYYY-MM-DDThh:mm:ss.fffZ`, well within the range of every kind; else nothing.
 #[inline]
 pub(crate) fn quick(kind: &TimeKind, text: &[u8], cache: &mut DateCache) -> Option<i64> {
-    let text: &[u8; 24] = text.first_chunk().filter(|_| text.len() == 24 && kind.digits >= 3)?;
-    let [date @ .., b'T' | b' ', h1, h2, c1, m1, m2, c2, s1, s2, b'.', f1, f2, f3, b'Z'] = text else {
+    let text: &[u8; 24] = text
+        .first_chunk()
+        .filter(|_| text.len() == 24 && kind.digits >= 3)?;
+    let [
+        date @ ..,
+        b'T' | b' ',
+        h1,
+        h2,
+        c1,
+        m1,
+        m2,
+        c2,
+        s1,
+        s2,
+        b'.',
+        f1,
+        f2,
+        f3,
+        b'Z',
+    ] = text
+    else {
         return None;
     };
     let seconds = quick_clock(u64::from_le_bytes([*h1, *h2, *c1, *m1, *m2, *c2, *s1, *s2]))?;
@@ -108,7 +136,13 @@ fn read_stamp(text: &[u8], cache: &mut DateCache) -> Result<Stamp, Fault> {
     let (clock, rest) = rest.split_first_chunk::<9>().ok_or(Fault::BadTimestamp)?;
     let second_of_day = read_clock(*clock).ok_or(Fault::BadTimestamp)?;
     let (nanos, finer, rest) = read_fraction(rest)?;
-    Ok(Stamp { days: cache.days_of(date)?, second_of_day, nanos, finer, offset: read_offset(rest)? })
+    Ok(Stamp {
+        days: cache.days_of(date)?,
+        second_of_day,
+        nanos,
+        finer,
+        offset: read_offset(rest)?,
+    })
 }
 
 /// `Thh:mm:ss` as the second of the day. A leap second (`:60`) has no tick of its own, so it is refused.
@@ -127,10 +161,19 @@ fn read_fraction(text: &[u8]) -> Result<(i64, bool, &[u8]), Fault> {
     let Some(rest) = text.strip_prefix(b".") else {
         return Ok((0, false, text));
     };
-    let length = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
-    let (digits, rest) = rest.split_at_checked(length).filter(|_| length > 0).ok_or(Fault::BadTimestamp)?;
+    let length = rest
+        .iter()
+        .position(|byte| !byte.is_ascii_digit())
+        .unwrap_or(rest.len());
+    let (digits, rest) = rest
+        .split_at_checked(length)
+        .filter(|_| length > 0)
+        .ok_or(Fault::BadTimestamp)?;
     let (kept, finer) = digits.split_at(length.min(NANO_DIGITS));
-    let padded = kept.iter().chain(std::iter::repeat(&b'0')).take(NANO_DIGITS);
+    let padded = kept
+        .iter()
+        .chain(std::iter::repeat(&b'0'))
+        .take(NANO_DIGITS);
     let nanos = padded.fold(0, |nanos, digit| nanos * 10 + i64::from(digit - b'0'));
     Ok((nanos, finer.iter().any(|&digit| digit != b'0'), rest))
 }
@@ -144,8 +187,12 @@ fn read_offset(text: &[u8]) -> Result<Option<i64>, Fault> {
         [sign, h1, h2] => (sign, h1, h2, b'0', b'0'),
         _ => return Err(Fault::BadTimestamp),
     };
-    let hours = pair(h1, h2).filter(|hours| *hours < 24).ok_or(Fault::BadTimestamp)?;
-    let minutes = pair(m1, m2).filter(|minutes| *minutes < 60).ok_or(Fault::BadTimestamp)?;
+    let hours = pair(h1, h2)
+        .filter(|hours| *hours < 24)
+        .ok_or(Fault::BadTimestamp)?;
+    let minutes = pair(m1, m2)
+        .filter(|minutes| *minutes < 60)
+        .ok_or(Fault::BadTimestamp)?;
     match sign {
         b'+' => Ok(Some(hours * 3600 + minutes * 60)),
         b'-' => Ok(Some(-(hours * 3600 + minutes * 60))),
@@ -162,7 +209,10 @@ fn offset_of(zone: &Zone, stamp: &Stamp, rounding: Rounding) -> Result<i64, Faul
     let local = civil_of(stamp).ok_or(Fault::OutOfRange)?;
     let offset = match (zone.to_ambiguous_timestamp(local).offset(), rounding) {
         (AmbiguousOffset::Unambiguous { offset }, _) => offset,
-        (AmbiguousOffset::Gap { before, .. } | AmbiguousOffset::Fold { before, .. }, Rounding::Nearest) => before,
+        (
+            AmbiguousOffset::Gap { before, .. } | AmbiguousOffset::Fold { before, .. },
+            Rounding::Nearest,
+        ) => before,
         (AmbiguousOffset::Gap { .. }, Rounding::Refuse) => return Err(Fault::NoSuchTime),
         (AmbiguousOffset::Fold { .. }, Rounding::Refuse) => return Err(Fault::TimeTwice),
     };
@@ -176,7 +226,11 @@ fn civil_of(stamp: &Stamp) -> Option<civil::DateTime> {
 }
 
 /// Ticks of a plain number.
-pub(crate) fn read_number(kind: &TimeKind, number: &Number<'_>, rounding: Rounding) -> Result<i64, Fault> {
+pub(crate) fn read_number(
+    kind: &TimeKind,
+    number: &Number<'_>,
+    rounding: Rounding,
+) -> Result<i64, Fault> {
     let unit_digits = match kind.unit.ok_or(Fault::NoUnit)? {
         TimeUnit::Days => return days_number(kind, number, rounding),
         TimeUnit::Seconds => 0,
@@ -197,7 +251,11 @@ pub(crate) fn read_number(kind: &TimeKind, number: &Number<'_>, rounding: Roundi
 
 fn days_number(kind: &TimeKind, number: &Number<'_>, rounding: Rounding) -> Result<i64, Fault> {
     let days = saturating(number, 0, rounding)?;
-    let per_day = if kind.days { 1 } else { DAY_SECONDS * power_of_ten(kind.digits) };
+    let per_day = if kind.days {
+        1
+    } else {
+        DAY_SECONDS * power_of_ten(kind.digits)
+    };
     within(kind, days * i128::from(per_day), rounding)
 }
 
@@ -206,12 +264,19 @@ fn saturating(number: &Number<'_>, shift: i32, rounding: Rounding) -> Result<i12
     let integer = number.scaled(shift, rounding)?;
     let far = i128::from(i64::MAX);
     let magnitude = i128::try_from(integer.magnitude).unwrap_or(far).min(far);
-    Ok(if integer.negative { -magnitude } else { magnitude })
+    Ok(if integer.negative {
+        -magnitude
+    } else {
+        magnitude
+    })
 }
 
 impl Default for DateCache {
     fn default() -> Self {
-        Self { text: *b"1970-01-01", days: 0 }
+        Self {
+            text: *b"1970-01-01",
+            days: 0,
+        }
     }
 }
 
@@ -234,7 +299,12 @@ fn read_date(text: &[u8; 10]) -> Option<i64> {
     };
     let year = pair(y1, y2)? * 100 + pair(y3, y4)?;
     let (month, day) = (pair(m1, m2)?, pair(d1, d2)?);
-    let date = civil::Date::new(i16::try_from(year).ok()?, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok()?;
+    let date = civil::Date::new(
+        i16::try_from(year).ok()?,
+        i8::try_from(month).ok()?,
+        i8::try_from(day).ok()?,
+    )
+    .ok()?;
     Some(days_from_epoch(i64::from(date.year()), month, day))
 }
 
@@ -262,7 +332,17 @@ fn pair(tens: u8, ones: u8) -> Option<i64> {
 
 #[inline]
 fn power_of_ten(digits: u8) -> i64 {
-    const POWERS: [i64; 10] =
-        [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
+    const POWERS: [i64; 10] = [
+        1,
+        10,
+        100,
+        1000,
+        10_000,
+        100_000,
+        1_000_000,
+        10_000_000,
+        100_000_000,
+        1_000_000_000,
+    ];
     POWERS[usize::from(digits.min(9))]
 }

@@ -17,24 +17,40 @@ use crate::schema::kind::{Kind, TupleKind};
 
 /// Appends the value at the cursor. On a fault the column may hold part of it: roll it back.
 #[inline]
-pub(crate) fn value(kind: &Kind, column: &mut Column, cursor: &mut Cursor<'_>, state: &mut State) -> Result<(), Fault> {
+pub(crate) fn value(
+    kind: &Kind,
+    column: &mut Column,
+    cursor: &mut Cursor<'_>,
+    state: &mut State,
+) -> Result<(), Fault> {
     match (kind, column) {
         (Kind::Text, Column::Text(column)) => text(column, cursor, state),
         (Kind::LowCardinality(inner, nullable), Column::Dictionary(column)) => {
             low_cardinality(inner, *nullable, column, cursor, state)
         }
-        (scalar_kind, Column::Fixed(column)) => scalar(scalar_kind, &mut column.data, cursor, state),
+        (scalar_kind, Column::Fixed(column)) => {
+            scalar(scalar_kind, &mut column.data, cursor, state)
+        }
         (Kind::Nullable(inner), Column::Nullable(column)) => nullable(inner, column, cursor, state),
         (nested, column) => nested_value(nested, column, cursor, state),
     }
 }
 
 #[inline(never)]
-fn nested_value(kind: &Kind, column: &mut Column, cursor: &mut Cursor<'_>, state: &mut State) -> Result<(), Fault> {
+fn nested_value(
+    kind: &Kind,
+    column: &mut Column,
+    cursor: &mut Cursor<'_>,
+    state: &mut State,
+) -> Result<(), Fault> {
     match (kind, cursor.next_token()?, column) {
         (Kind::Array(inner), b'[', Column::Array(column)) => array(inner, column, cursor, state),
-        (Kind::Map(key, inner), b'{', Column::Array(column)) => map(key, inner, column, cursor, state),
-        (Kind::Tuple(tuple), b'[', Column::Tuple(elements)) => tuple_array(tuple, elements, cursor, state),
+        (Kind::Map(key, inner), b'{', Column::Array(column)) => {
+            map(key, inner, column, cursor, state)
+        }
+        (Kind::Tuple(tuple), b'[', Column::Tuple(elements)) => {
+            tuple_array(tuple, elements, cursor, state)
+        }
         (Kind::Tuple(tuple), b'{', Column::Tuple(elements)) => match &tuple.keys {
             Some(keys) => tuple_object(tuple, keys, elements, cursor, state),
             None => wrong_type(cursor, state),
@@ -118,7 +134,12 @@ fn low_cardinality(
 }
 
 #[inline]
-fn nullable(inner: &Kind, column: &mut NullableColumn, cursor: &mut Cursor<'_>, state: &mut State) -> Result<(), Fault> {
+fn nullable(
+    inner: &Kind,
+    column: &mut NullableColumn,
+    cursor: &mut Cursor<'_>,
+    state: &mut State,
+) -> Result<(), Fault> {
     if cursor.next_token()? == b'n' {
         cursor.literal("null")?;
         column.nulls.data.push(1);
@@ -129,7 +150,12 @@ fn nullable(inner: &Kind, column: &mut NullableColumn, cursor: &mut Cursor<'_>, 
     value(inner, &mut column.inner, cursor, state)
 }
 
-fn array(inner: &Kind, column: &mut ArrayColumn, cursor: &mut Cursor<'_>, state: &mut State) -> Result<(), Fault> {
+fn array(
+    inner: &Kind,
+    column: &mut ArrayColumn,
+    cursor: &mut Cursor<'_>,
+    state: &mut State,
+) -> Result<(), Fault> {
     let mut more = cursor.open(b']')?;
     while more {
         value(inner, &mut column.inner, cursor, state)?;
@@ -160,7 +186,11 @@ fn map(
             state.keys.add(&mut frame, text)?;
             key_value(key, keys, text, state)
         };
-        if raw.escaped { with_meaning(raw, state, take)? } else { take(raw.bytes, state)? }
+        if raw.escaped {
+            with_meaning(raw, state, take)?
+        } else {
+            take(raw.bytes, state)?
+        }
         cursor.expect(b':')?;
         value(inner, values, cursor, state)?;
         more = cursor.another(b'}')?;
@@ -178,7 +208,12 @@ fn key_at<'p>(cursor: &mut Cursor<'p>) -> Result<RawText<'p>, Fault> {
 }
 
 /// A key of a map: always text in JSON, whatever its kind.
-fn key_value(kind: &Kind, column: &mut Column, text: &[u8], state: &mut State) -> Result<(), Fault> {
+fn key_value(
+    kind: &Kind,
+    column: &mut Column,
+    text: &[u8],
+    state: &mut State,
+) -> Result<(), Fault> {
     match (kind, column) {
         (Kind::LowCardinality(inner, _), Column::Dictionary(column)) => {
             if matches!(**inner, Kind::Text) {
@@ -213,7 +248,11 @@ fn tuple_array(
         value(kind, column, cursor, state)?;
         more = cursor.another(b']')?;
     }
-    if more { Err(Fault::ElementCount) } else { Ok(()) }
+    if more {
+        Err(Fault::ElementCount)
+    } else {
+        Ok(())
+    }
 }
 
 /// Elements by name, in any order. One that is not there is NULL where it may be, else a fault.
@@ -244,7 +283,11 @@ fn tuple_object(
     fill_missing(tuple, elements, rows)
 }
 
-fn element<'t>(tuple: &'t TupleKind, elements: &'t mut [Column], index: u32) -> Option<(&'t Kind, &'t mut Column)> {
+fn element<'t>(
+    tuple: &'t TupleKind,
+    elements: &'t mut [Column],
+    index: u32,
+) -> Option<(&'t Kind, &'t mut Column)> {
     let index = index as usize;
     Some((tuple.elements.get(index)?, elements.get_mut(index)?))
 }

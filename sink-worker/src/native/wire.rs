@@ -38,7 +38,9 @@ fn write_prefix(column: &Column, out: &mut Vec<u8>) {
         Column::Dictionary(_) => out.extend_from_slice(&KEYS_VERSION.to_le_bytes()),
         Column::Nullable(column) => write_prefix(&column.inner, out),
         Column::Array(column) => write_prefix(&column.inner, out),
-        Column::Tuple(elements) => elements.iter().for_each(|element| write_prefix(element, out)),
+        Column::Tuple(elements) => elements
+            .iter()
+            .for_each(|element| write_prefix(element, out)),
     }
 }
 
@@ -65,7 +67,9 @@ fn write_dictionary(column: &Dictionary, out: &mut Vec<u8>) {
     }
     let entries = column.entry_count();
     let width = index_width(entries);
-    out.extend_from_slice(&(HAS_KEYS | NEW_DICTIONARY | u64::from(width.trailing_zeros())).to_le_bytes());
+    out.extend_from_slice(
+        &(HAS_KEYS | NEW_DICTIONARY | u64::from(width.trailing_zeros())).to_le_bytes(),
+    );
     out.extend_from_slice(&(entries as u64).to_le_bytes());
     out.extend_from_slice(&column.entries);
     out.extend_from_slice(&(column.rows() as u64).to_le_bytes());
@@ -84,7 +88,11 @@ fn index_width(entries: usize) -> u8 {
 fn write_indexes(indexes: &[u32], width: u8, out: &mut Vec<u8>) {
     match width {
         1 => out.extend(indexes.iter().map(|index| index.to_le_bytes()[0])),
-        2 => indexes.iter().for_each(|index| out.extend_from_slice(&index.to_le_bytes()[..2])),
-        _ => indexes.iter().for_each(|index| out.extend_from_slice(&index.to_le_bytes())),
+        2 => indexes
+            .iter()
+            .for_each(|index| out.extend_from_slice(&index.to_le_bytes()[..2])),
+        _ => indexes
+            .iter()
+            .for_each(|index| out.extend_from_slice(&index.to_le_bytes())),
     }
 }

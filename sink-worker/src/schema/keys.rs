@@ -39,7 +39,9 @@ impl Key {
             mask[at] = 0xff;
         }
         Self {
-            plain: text.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\'),
+            plain: text
+                .bytes()
+                .all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\'),
             quoted: quoted.into_boxed_slice(),
             head: u128::from_le_bytes(head),
             mask: u128::from_le_bytes(mask),
@@ -47,7 +49,9 @@ impl Key {
     }
 
     fn text(&self) -> &[u8] {
-        self.quoted.get(1..self.quoted.len() - 2).unwrap_or_default()
+        self.quoted
+            .get(1..self.quoted.len() - 2)
+            .unwrap_or_default()
     }
 
     #[inline]
@@ -238,29 +242,64 @@ impl PlanBuilder {
 
 impl Node {
     fn child(&mut self, key: &str, edges: &mut usize) -> &mut Child {
-        let at = self.children.iter().position(|child| child.key == key).unwrap_or_else(|| {
-            self.children.push(Child { key: key.to_owned(), id: *edges, ..Child::default() });
-            *edges += 1;
-            self.children.len() - 1
-        });
+        let at = self
+            .children
+            .iter()
+            .position(|child| child.key == key)
+            .unwrap_or_else(|| {
+                self.children.push(Child {
+                    key: key.to_owned(),
+                    id: *edges,
+                    ..Child::default()
+                });
+                *edges += 1;
+                self.children.len() - 1
+            });
         &mut self.children[at]
     }
 
     fn build(self, places: &mut usize, kind_of: &dyn Fn(usize) -> Kind) -> ObjectPlan {
-        let names: Vec<&str> = self.children.iter().map(|child| child.key.as_str()).collect();
+        let names: Vec<&str> = self
+            .children
+            .iter()
+            .map(|child| child.key.as_str())
+            .collect();
         let keys = KeyTable::new(&names);
         let place = *places;
         *places += keys.len() + 1;
-        let edges: Vec<Edge> = self.children.into_iter().map(|child| child.build(places, kind_of)).collect();
-        let steps = keys.keys.iter().zip(&edges).map(|(key, edge)| Step::new(key.clone(), edge, kind_of)).collect();
-        ObjectPlan { keys, edges, steps, place }
+        let edges: Vec<Edge> = self
+            .children
+            .into_iter()
+            .map(|child| child.build(places, kind_of))
+            .collect();
+        let steps = keys
+            .keys
+            .iter()
+            .zip(&edges)
+            .map(|(key, edge)| Step::new(key.clone(), edge, kind_of))
+            .collect();
+        ObjectPlan {
+            keys,
+            edges,
+            steps,
+            place,
+        }
     }
 }
 
 impl Child {
     fn build(self, places: &mut usize, kind_of: &dyn Fn(usize) -> Kind) -> Edge {
         let inside = (!self.node.children.is_empty()).then(|| self.node.build(places, kind_of));
-        let only = self.columns.first().copied().filter(|_| self.columns.len() == 1 && inside.is_none());
-        Edge { id: self.id, columns: self.columns, inside, only }
+        let only = self
+            .columns
+            .first()
+            .copied()
+            .filter(|_| self.columns.len() == 1 && inside.is_none());
+        Edge {
+            id: self.id,
+            columns: self.columns,
+            inside,
+            only,
+        }
     }
 }

@@ -123,16 +123,29 @@ pub enum KindError {
 
 impl EnumKind {
     fn new(members: impl Iterator<Item = (String, i16)>, width: usize) -> Result<Self, KindError> {
-        let mut names: Vec<_> = members.map(|(name, number)| (name.into_bytes().into_boxed_slice(), number)).collect();
+        let mut names: Vec<_> = members
+            .map(|(name, number)| (name.into_bytes().into_boxed_slice(), number))
+            .collect();
         names.sort_unstable();
         let mut numbers: Vec<_> = names.iter().map(|(_, number)| *number).collect();
         numbers.sort_unstable();
-        if numbers.is_empty() { Err(KindError::Empty("an enum")) } else { Ok(Self { width, names, numbers }) }
+        if numbers.is_empty() {
+            Err(KindError::Empty("an enum"))
+        } else {
+            Ok(Self {
+                width,
+                names,
+                numbers,
+            })
+        }
     }
 
     /// The number of a member.
     pub(crate) fn number_of(&self, name: &[u8]) -> Option<i16> {
-        let at = self.names.binary_search_by(|(candidate, _)| candidate.as_ref().cmp(name)).ok()?;
+        let at = self
+            .names
+            .binary_search_by(|(candidate, _)| candidate.as_ref().cmp(name))
+            .ok()?;
         self.names.get(at).map(|(_, number)| *number)
     }
 
@@ -148,18 +161,44 @@ impl EnumKind {
 
 impl TimeKind {
     fn days(width: usize, min_ticks: i64, max_ticks: i64, unit: Option<TimeUnit>) -> Self {
-        Self { width, days: true, digits: 0, min_ticks, max_ticks, zone: Zone::Utc, unit }
+        Self {
+            width,
+            days: true,
+            digits: 0,
+            min_ticks,
+            max_ticks,
+            zone: Zone::Utc,
+            unit,
+        }
     }
 
     fn seconds(zone: Zone, unit: Option<TimeUnit>) -> Self {
-        Self { width: 4, days: false, digits: 0, min_ticks: 0, max_ticks: i64::from(u32::MAX), zone, unit }
+        Self {
+            width: 4,
+            days: false,
+            digits: 0,
+            min_ticks: 0,
+            max_ticks: i64::from(u32::MAX),
+            zone,
+            unit,
+        }
     }
 
     fn ticks(digits: u8, zone: Zone, unit: Option<TimeUnit>) -> Self {
         let per_second = 10_i64.pow(u32::from(digits));
         let min_ticks = FIRST_DAY * DAY_SECONDS * per_second;
-        let max_ticks = ((LAST_DAY + 1) * DAY_SECONDS).checked_mul(per_second).map_or(i64::MAX, |end| end - 1);
-        Self { width: 8, days: false, digits, min_ticks, max_ticks, zone, unit }
+        let max_ticks = ((LAST_DAY + 1) * DAY_SECONDS)
+            .checked_mul(per_second)
+            .map_or(i64::MAX, |end| end - 1);
+        Self {
+            width: 8,
+            days: false,
+            digits,
+            min_ticks,
+            max_ticks,
+            zone,
+            unit,
+        }
     }
 }
 
@@ -174,15 +213,20 @@ impl Kind {
         match self {
             Self::Text => text_column(),
             Self::LowCardinality(inner, nullable) => {
-                let shape = inner.fixed_width().map_or(EntryShape::Text, EntryShape::Fixed);
+                let shape = inner
+                    .fixed_width()
+                    .map_or(EntryShape::Text, EntryShape::Fixed);
                 Column::Dictionary(Box::new(Dictionary::new(shape, *nullable)))
             }
             Self::Nullable(inner) => Column::nullable(inner.empty_column()),
             Self::Array(inner) => Column::array(inner.empty_column()),
-            Self::Map(key, value) => {
-                Column::array(Column::Tuple(vec![key.empty_column(), value.empty_column()]))
+            Self::Map(key, value) => Column::array(Column::Tuple(vec![
+                key.empty_column(),
+                value.empty_column(),
+            ])),
+            Self::Tuple(tuple) => {
+                Column::Tuple(tuple.elements.iter().map(Self::empty_column).collect())
             }
-            Self::Tuple(tuple) => Column::Tuple(tuple.elements.iter().map(Self::empty_column).collect()),
             scalar => Column::fixed(scalar.fixed_width().unwrap_or(1)),
         }
     }
@@ -207,7 +251,13 @@ impl Kind {
     pub(crate) fn push_zero(&self, column: &mut Column) {
         match (self, column) {
             (Self::Enum(members), Column::Fixed(column)) => {
-                column.data.extend_from_slice(members.zero().to_le_bytes().get(..members.width).unwrap_or_default());
+                column.data.extend_from_slice(
+                    members
+                        .zero()
+                        .to_le_bytes()
+                        .get(..members.width)
+                        .unwrap_or_default(),
+                );
             }
             (Self::Nullable(inner), Column::Nullable(column)) => {
                 column.nulls.data.push(1);
@@ -220,7 +270,11 @@ impl Kind {
                 column.push_scratch();
             }
             (Self::Tuple(tuple), Column::Tuple(columns)) => {
-                tuple.elements.iter().zip(columns).for_each(|(kind, column)| kind.push_zero(column));
+                tuple
+                    .elements
+                    .iter()
+                    .zip(columns)
+                    .for_each(|(kind, column)| kind.push_zero(column));
             }
             (_, Column::Fixed(column)) => column.push_zero(),
             (_, Column::Text(column)) => column.push(b""),
@@ -232,7 +286,13 @@ impl Kind {
     fn write_zero(&self, out: &mut Vec<u8>) {
         match self {
             Self::Enum(members) => {
-                out.extend_from_slice(members.zero().to_le_bytes().get(..members.width).unwrap_or_default());
+                out.extend_from_slice(
+                    members
+                        .zero()
+                        .to_le_bytes()
+                        .get(..members.width)
+                        .unwrap_or_default(),
+                );
             }
             scalar => out.resize(scalar.fixed_width().unwrap_or(0), 0),
         }
@@ -246,7 +306,9 @@ fn compile(data_type: &DataType, unit: Option<TimeUnit>, depth: usize) -> Result
     let below = |inner: &DataType| compile(inner, unit, depth + 1).map(Box::new);
     Ok(match data_type {
         DataType::LowCardinality(inner) => compile_low_cardinality(inner, unit, depth)?,
-        DataType::Nullable(inner) if inner.is_composite() || inner.is_nullable() => return Err(nesting("Nullable", inner)),
+        DataType::Nullable(inner) if inner.is_composite() || inner.is_nullable() => {
+            return Err(nesting("Nullable", inner));
+        }
         DataType::Nullable(inner) if matches!(**inner, DataType::LowCardinality(_)) => {
             return Err(nesting("Nullable", inner));
         }
@@ -260,21 +322,34 @@ fn compile(data_type: &DataType, unit: Option<TimeUnit>, depth: usize) -> Result
 }
 
 fn nesting(outer: &'static str, inner: &DataType) -> KindError {
-    KindError::Nesting { outer, inner: inner.to_string() }
+    KindError::Nesting {
+        outer,
+        inner: inner.to_string(),
+    }
 }
 
 /// Keys of JSON objects are text; NULL, true and structures have no place there.
 fn can_be_key(data_type: &DataType) -> bool {
-    !data_type.is_nullable() && !data_type.bare().is_composite() && *data_type.bare() != DataType::Bool
+    !data_type.is_nullable()
+        && !data_type.bare().is_composite()
+        && *data_type.bare() != DataType::Bool
 }
 
-fn compile_low_cardinality(inner: &DataType, unit: Option<TimeUnit>, depth: usize) -> Result<Kind, KindError> {
+fn compile_low_cardinality(
+    inner: &DataType,
+    unit: Option<TimeUnit>,
+    depth: usize,
+) -> Result<Kind, KindError> {
     let bare = inner.bare();
-    let refused = bare.is_composite() || matches!(bare, DataType::Decimal { .. } | DataType::DateTime64 { .. });
+    let refused = bare.is_composite()
+        || matches!(bare, DataType::Decimal { .. } | DataType::DateTime64 { .. });
     if refused || matches!(inner, DataType::LowCardinality(_)) {
         return Err(nesting("LowCardinality", inner));
     }
-    Ok(Kind::LowCardinality(Box::new(compile(bare, unit, depth + 1)?), inner.is_nullable()))
+    Ok(Kind::LowCardinality(
+        Box::new(compile(bare, unit, depth + 1)?),
+        inner.is_nullable(),
+    ))
 }
 
 fn compile_tuple(
@@ -285,14 +360,22 @@ fn compile_tuple(
     if fields.is_empty() {
         return Err(KindError::Empty("a Tuple"));
     }
-    let elements = fields.iter().map(|(_, inner)| compile(inner, unit, depth + 1)).collect::<Result<_, _>>()?;
+    let elements = fields
+        .iter()
+        .map(|(_, inner)| compile(inner, unit, depth + 1))
+        .collect::<Result<_, _>>()?;
     let names: Option<Vec<&str>> = fields.iter().map(|(name, _)| name.as_deref()).collect();
-    Ok(Kind::Tuple(Box::new(TupleKind { elements, keys: names.map(|names| KeyTable::new(&names)) })))
+    Ok(Kind::Tuple(Box::new(TupleKind {
+        elements,
+        keys: names.map(|names| KeyTable::new(&names)),
+    })))
 }
 
 fn compile_scalar(data_type: &DataType, unit: Option<TimeUnit>) -> Result<Kind, KindError> {
     Ok(match data_type {
-        DataType::FixedString(length) => Kind::FixedText(usize::try_from(*length).unwrap_or(usize::MAX)),
+        DataType::FixedString(length) => {
+            Kind::FixedText(usize::try_from(*length).unwrap_or(usize::MAX))
+        }
         DataType::Int(width) => integer(*width, true),
         DataType::UInt(width) => integer(*width, false),
         DataType::Float32 => Kind::Float32,
@@ -302,22 +385,30 @@ fn compile_scalar(data_type: &DataType, unit: Option<TimeUnit>) -> Result<Kind, 
         DataType::Date => time(TimeKind::days(2, 0, i64::from(u16::MAX), unit)),
         DataType::Date32 => time(TimeKind::days(4, FIRST_DAY, LAST_DAY, unit)),
         DataType::DateTime { zone } => time(TimeKind::seconds(find_zone(zone.as_deref())?, unit)),
-        DataType::DateTime64 { precision, zone } => {
-            time(TimeKind::ticks(*precision, find_zone(zone.as_deref())?, unit))
-        }
+        DataType::DateTime64 { precision, zone } => time(TimeKind::ticks(
+            *precision,
+            find_zone(zone.as_deref())?,
+            unit,
+        )),
         DataType::Uuid => Kind::Uuid,
         DataType::Ipv4 => Kind::Ipv4,
         DataType::Ipv6 => Kind::Ipv6,
-        DataType::Enum8(members) => {
-            enumeration(EnumKind::new(members.iter().map(|(name, number)| (name.clone(), i16::from(*number))), 1)?)
-        }
+        DataType::Enum8(members) => enumeration(EnumKind::new(
+            members
+                .iter()
+                .map(|(name, number)| (name.clone(), i16::from(*number))),
+            1,
+        )?),
         DataType::Enum16(members) => enumeration(EnumKind::new(members.iter().cloned(), 2)?),
         _ => Kind::Text,
     })
 }
 
 fn integer(width: IntWidth, signed: bool) -> Kind {
-    Kind::Integer(IntegerKind { width: usize::from(width.bits() / 8), signed })
+    Kind::Integer(IntegerKind {
+        width: usize::from(width.bits() / 8),
+        signed,
+    })
 }
 
 fn decimal(precision: u8, scale: u8) -> DecimalKind {
@@ -328,7 +419,11 @@ fn decimal(precision: u8, scale: u8) -> DecimalKind {
         _ => 32,
     };
     let limit = U256::new(10).pow(u32::from(precision.min(76))) - U256::ONE;
-    DecimalKind { width, scale: i32::from(scale), limit }
+    DecimalKind {
+        width,
+        scale: i32::from(scale),
+        limit,
+    }
 }
 
 fn time(kind: TimeKind) -> Kind {
