@@ -187,9 +187,9 @@ fn map(
             key_value(key, keys, text, state)
         };
         if raw.escaped {
-            with_meaning(raw, state, take)?
+            with_meaning(raw, state, take)?;
         } else {
-            take(raw.bytes, state)?
+            take(raw.bytes, state)?;
         }
         cursor.expect(b':')?;
         value(inner, values, cursor, state)?;
