@@ -2,7 +2,6 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::ensure;
 use clickhouse_sink_tests::produce::{produce_night_shift, stat_event};
@@ -12,7 +11,7 @@ use clickhouse_sink_tests::stack::clickhouse::WRITER;
 use clickhouse_sink_tests::wait::{eventually, eventually_eq};
 use serde_json::json;
 
-use crate::support::{SOON, Scene};
+use crate::support::{SOON, Scene, run_local};
 
 /// Waits until the output holds this text.
 pub(crate) fn wait_log(local: &LocalProcess, text: &str) {
@@ -131,10 +130,13 @@ fn two_sinks_of_one_group_are_refused_with_2() {
     let scene = Scene::new("local_group", 1);
     let yaml = scene.sink.yaml().unwrap();
     let twin = yaml.replace("name: events\n", "name: twin\n");
-    let mut local =
-        LocalProcess::start(&scene.dir, "sink", &format!("{yaml}---\n{twin}"), &[]).unwrap();
-    assert_eq!(local.program.wait_exit(SOON).unwrap().code(), Some(2));
-    let log = local.program.log();
+    let (code, log) = run_local(
+        &scene.dir,
+        "sink",
+        &format!("{yaml}---\n{twin}"),
+        &["--once"],
+    );
+    assert_eq!(code, 2);
     assert!(
         log.contains("spec.kafka.groupId") && log.contains(&scene.group),
         "{log}"
@@ -263,22 +265,8 @@ fn a_second_local_on_the_same_state_folder_is_refused_with_2() {
     let scene = Scene::new("local_twice", 1);
     let first = scene.local(&[]);
     first.wait_workers(1, SOON).unwrap();
-    let mut second = scene.local(&[]);
-    assert_eq!(
-        second
-            .program
-            .wait_exit(Duration::from_secs(20))
-            .unwrap()
-            .code(),
-        Some(2)
-    );
-    assert!(
-        second
-            .program
-            .log()
-            .contains("is in use by another process"),
-        "{}",
-        second.program.log()
-    );
+    let (code, log) = run_local(&scene.dir, "sink", &scene.sink.yaml().unwrap(), &[]);
+    assert_eq!(code, 2);
+    assert!(log.contains("is in use by another process"), "{log}");
     assert_eq!(first.workers().len(), 1);
 }

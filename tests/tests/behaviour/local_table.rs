@@ -4,12 +4,11 @@ use std::path::PathBuf;
 
 use clickhouse_sink_tests::clickhouse::Database;
 use clickhouse_sink_tests::env::Env;
-use clickhouse_sink_tests::programs::LocalProcess;
 use clickhouse_sink_tests::sink::SinkBuilder;
 use clickhouse_sink_tests::stack::clickhouse::{READER, WRITER};
 use serde_json::json;
 
-use crate::support::SOON;
+use crate::support::run_local;
 
 /// A declaration that no worker runs on.
 struct Paper {
@@ -47,10 +46,7 @@ impl Paper {
     }
 
     fn run(&self, yaml: &str, args: &[&str]) -> (i32, String) {
-        let name = self.env.unique("once");
-        let mut local = LocalProcess::start(&self.dir, &name, yaml, args).unwrap();
-        let status = local.program.wait_exit(SOON).unwrap();
-        (status.code().unwrap(), local.program.log())
+        run_local(&self.dir, &self.env.unique("once"), yaml, args)
     }
 }
 

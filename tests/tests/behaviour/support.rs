@@ -2,7 +2,7 @@
 //!
 //! Must not be here: what a test expects.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -13,6 +13,8 @@ use clickhouse_sink_crds::worker_config::WorkerConfig;
 use clickhouse_sink_operator::ddl::render_create_table;
 use clickhouse_sink_tests::clickhouse::Database;
 use clickhouse_sink_tests::env::Env;
+use clickhouse_sink_tests::paths;
+use clickhouse_sink_tests::process::managed_command;
 use clickhouse_sink_tests::produce::{Producer, stat_event};
 use clickhouse_sink_tests::programs::{LocalProcess, WorkerProcess};
 use clickhouse_sink_tests::proxy::ClickHouseProxy;
@@ -237,6 +239,23 @@ impl Scene {
         })
         .unwrap();
     }
+}
+
+/// Runs local mode to its end on a file of this text; gives its exit code and all that it wrote.
+pub(crate) fn run_local(dir: &Path, name: &str, yaml: &str, args: &[&str]) -> (i32, String) {
+    let file = dir.join(format!("{name}.yaml"));
+    std::fs::write(&file, yaml).unwrap();
+    let mut command = managed_command(paths::binary("clickhouse-sink-operator").unwrap());
+    command.arg("local").arg("-f").arg(&file).args(args);
+    command
+        .arg("--state-dir")
+        .arg(dir.join(format!("{name}-state")));
+    let output = command.output().unwrap();
+    let written = [output.stdout, output.stderr].concat();
+    (
+        output.status.code().unwrap(),
+        String::from_utf8(written).unwrap(),
+    )
 }
 
 /// A metric of a worker, 0 where it has no sample yet.

@@ -43,7 +43,7 @@ fn a_table_dropped_under_flow_is_waited_for_and_gets_every_record_when_it_is_mad
 #[test]
 fn commits_name_the_table_that_the_rows_are_in_also_after_it_was_made_again() {
     let scene = Scene::new("table_uuid", 1);
-    let _worker = scene.start();
+    let worker = scene.start();
     let named = || {
         let offsets = scene
             .env
@@ -65,6 +65,7 @@ fn commits_name_the_table_that_the_rows_are_in_also_after_it_was_made_again() {
     eventually_eq(SOON, "table in the commit", &first, named).unwrap();
     scene.query("DROP TABLE vision_events SYNC");
     scene.produce_events(1);
+    wait_hold(&worker, "TableNotAsDeclared");
     scene.create_tables();
     scene.wait_committed(&[2]);
     assert_ne!(uuid(), first);
