@@ -50,7 +50,11 @@ impl Batch {
     /// Rows in all parts.
     #[must_use]
     pub fn rows(&self) -> usize {
-        self.parts.iter().filter_map(|part| part.rows.as_ref()).map(|rows| rows.block.rows()).sum()
+        self.parts
+            .iter()
+            .filter_map(|part| part.rows.as_ref())
+            .map(|rows| rows.block.rows())
+            .sum()
     }
 
     /// Bytes that the batch holds, its rejects included.
@@ -80,7 +84,10 @@ impl Batch {
 
 impl Part {
     fn bytes(&self) -> u64 {
-        let rows = self.rows.as_ref().map_or(0, |rows| rows.block.bytes() as u64);
+        let rows = self
+            .rows
+            .as_ref()
+            .map_or(0, |rows| rows.block.bytes() as u64);
         rows + self.rejected.iter().map(Rejected::bytes).sum::<u64>()
     }
 }
@@ -113,7 +120,10 @@ impl OffsetRuns {
         if row >= self.rows {
             return None;
         }
-        let run = self.runs.partition_point(|(first, _)| *first <= row).checked_sub(1)?;
+        let run = self
+            .runs
+            .partition_point(|(first, _)| *first <= row)
+            .checked_sub(1)?;
         let (first, offset) = self.runs.get(run)?;
         Some(offset + i64::try_from(row - first).ok()?)
     }
@@ -162,20 +172,36 @@ pub const MAX_IN_FLIGHT_PER_SHARD: usize = 4;
 ///
 /// A linger of 0 means single flight: whatever was queued when no INSERT is in flight.
 #[must_use]
-pub fn decide_cut(fill: &Fill, limits: &BatchLimits, in_flight: usize, drain: bool, now: Instant) -> Cut {
+pub fn decide_cut(
+    fill: &Fill,
+    limits: &BatchLimits,
+    in_flight: usize,
+    drain: bool,
+    now: Instant,
+) -> Cut {
     if fill.covered == 0 {
         return Cut::Fill(None);
     }
     let full = is_full(fill, limits);
-    let allowed = if limits.linger_ms == 0 { 1 } else { MAX_IN_FLIGHT_PER_SHARD };
+    let allowed = if limits.linger_ms == 0 {
+        1
+    } else {
+        MAX_IN_FLIGHT_PER_SHARD
+    };
     if in_flight >= allowed && !drain {
         return if full { Cut::Full } else { Cut::Fill(None) };
     }
     if full || drain || limits.linger_ms == 0 {
         return Cut::Now;
     }
-    let due = fill.since.map(|since| since + Duration::from_millis(u64::from(limits.linger_ms)));
-    if due.is_some_and(|due| due <= now) { Cut::Now } else { Cut::Fill(due) }
+    let due = fill
+        .since
+        .map(|since| since + Duration::from_millis(u64::from(limits.linger_ms)));
+    if due.is_some_and(|due| due <= now) {
+        Cut::Now
+    } else {
+        Cut::Fill(due)
+    }
 }
 
 /// True where the set has reached its rows or bytes.
@@ -193,41 +219,78 @@ mod tests {
     use super::*;
 
     fn limits(linger_ms: u32) -> BatchLimits {
-        BatchLimits { max_rows: 10, max_bytes: 1000, linger_ms, compression: Compression::Lz4 }
+        BatchLimits {
+            max_rows: 10,
+            max_bytes: 1000,
+            linger_ms,
+            compression: Compression::Lz4,
+        }
     }
 
     fn fill(rows: usize, since: Instant) -> Fill {
-        Fill { rows, bytes: 1, covered: rows as u64, since: Some(since) }
+        Fill {
+            rows,
+            bytes: 1,
+            covered: rows as u64,
+            since: Some(since),
+        }
     }
 
     #[test]
     fn nothing_read_is_never_cut_even_at_a_drain() {
         let now = Instant::now();
-        assert_eq!(decide_cut(&Fill::default(), &limits(0), 0, true, now), Cut::Fill(None));
+        assert_eq!(
+            decide_cut(&Fill::default(), &limits(0), 0, true, now),
+            Cut::Fill(None)
+        );
     }
 
     #[test]
     fn without_a_linger_one_insert_flies_and_the_rest_waits_for_it() {
         let now = Instant::now();
-        assert_eq!(decide_cut(&fill(1, now), &limits(0), 0, false, now), Cut::Now);
-        assert_eq!(decide_cut(&fill(9, now), &limits(0), 1, false, now), Cut::Fill(None));
-        assert_eq!(decide_cut(&fill(10, now), &limits(0), 1, false, now), Cut::Full);
+        assert_eq!(
+            decide_cut(&fill(1, now), &limits(0), 0, false, now),
+            Cut::Now
+        );
+        assert_eq!(
+            decide_cut(&fill(9, now), &limits(0), 1, false, now),
+            Cut::Fill(None)
+        );
+        assert_eq!(
+            decide_cut(&fill(10, now), &limits(0), 1, false, now),
+            Cut::Full
+        );
     }
 
     #[test]
     fn a_linger_is_counted_from_the_first_record() {
         let since = Instant::now();
         let due = since + Duration::from_millis(50);
-        assert_eq!(decide_cut(&fill(1, since), &limits(50), 0, false, since), Cut::Fill(Some(due)));
-        assert_eq!(decide_cut(&fill(1, since), &limits(50), 0, false, due), Cut::Now);
+        assert_eq!(
+            decide_cut(&fill(1, since), &limits(50), 0, false, since),
+            Cut::Fill(Some(due))
+        );
+        assert_eq!(
+            decide_cut(&fill(1, since), &limits(50), 0, false, due),
+            Cut::Now
+        );
     }
 
     #[test]
     fn a_full_batch_does_not_wait_for_the_linger_but_for_a_free_place() {
         let now = Instant::now();
-        assert_eq!(decide_cut(&fill(10, now), &limits(5000), 3, false, now), Cut::Now);
-        assert_eq!(decide_cut(&fill(10, now), &limits(5000), 4, false, now), Cut::Full);
-        assert_eq!(decide_cut(&fill(10, now), &limits(5000), 4, true, now), Cut::Now);
+        assert_eq!(
+            decide_cut(&fill(10, now), &limits(5000), 3, false, now),
+            Cut::Now
+        );
+        assert_eq!(
+            decide_cut(&fill(10, now), &limits(5000), 4, false, now),
+            Cut::Full
+        );
+        assert_eq!(
+            decide_cut(&fill(10, now), &limits(5000), 4, true, now),
+            Cut::Now
+        );
     }
 
     proptest! {

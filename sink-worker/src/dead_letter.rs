@@ -51,8 +51,16 @@ impl Rejected {
     /// Bytes that it holds in memory, about.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.len() + 48).sum();
-        (self.payload.len() + self.key.as_ref().map_or(0, Vec::len) + headers + self.reason.len() + 200) as u64
+        let headers: usize = self
+            .headers
+            .iter()
+            .map(|(name, value)| name.len() + value.len() + 48)
+            .sum();
+        (self.payload.len()
+            + self.key.as_ref().map_or(0, Vec::len)
+            + headers
+            + self.reason.len()
+            + 200) as u64
     }
 }
 
@@ -76,8 +84,12 @@ pub struct Origin {
 pub fn render_header() -> Vec<u8> {
     let mut body = Vec::with_capacity(1024);
     put_length(&mut body, COLUMNS.len());
-    COLUMNS.iter().for_each(|(name, _)| put_bytes(&mut body, name.as_bytes()));
-    COLUMNS.iter().for_each(|(_, data_type)| put_bytes(&mut body, data_type.as_bytes()));
+    COLUMNS
+        .iter()
+        .for_each(|(name, _)| put_bytes(&mut body, name.as_bytes()));
+    COLUMNS
+        .iter()
+        .for_each(|(_, data_type)| put_bytes(&mut body, data_type.as_bytes()));
     body
 }
 
@@ -152,12 +164,21 @@ mod tests {
 
     #[test]
     fn a_long_payload_has_a_length_of_several_bytes_and_is_kept_byte_for_byte() {
-        let origin = Origin { topic: "t".into(), topic_id: "id".into(), partition: 3, epoch: "e".into(), mapping: "m".into() };
+        let origin = Origin {
+            topic: "t".into(),
+            topic_id: "id".into(),
+            partition: 3,
+            epoch: "e".into(),
+            mapping: "m".into(),
+        };
         let payload = vec![0xfe_u8; 300];
         let mut body = Vec::new();
         render_row(&mut body, &origin, &record(payload.clone()), 5);
         let expected = [&[0xac, 0x02][..], &payload[..]].concat();
-        assert!(body.windows(expected.len()).any(|window| window == expected));
+        assert!(
+            body.windows(expected.len())
+                .any(|window| window == expected)
+        );
         assert!(record(payload).bytes() > 300);
     }
 
@@ -166,8 +187,16 @@ mod tests {
         let header = render_header();
         assert_eq!(header[0] as usize, COLUMNS.len());
         for (name, data_type) in COLUMNS {
-            assert!(header.windows(name.len()).any(|window| window == name.as_bytes()));
-            assert!(header.windows(data_type.len()).any(|window| window == data_type.as_bytes()));
+            assert!(
+                header
+                    .windows(name.len())
+                    .any(|window| window == name.as_bytes())
+            );
+            assert!(
+                header
+                    .windows(data_type.len())
+                    .any(|window| window == data_type.as_bytes())
+            );
         }
     }
 }

@@ -15,7 +15,9 @@ use tokio::net::TcpListener;
 
 use crate::insert::trouble::{Trouble, Troubles};
 use crate::metrics::Metrics;
-use crate::state::{HoldView, ShardView, WorkerState, WorkerView, decide_liveness, decide_readiness};
+use crate::state::{
+    HoldView, ShardView, WorkerState, WorkerView, decide_liveness, decide_readiness,
+};
 use crate::table_watch::TableWatch;
 
 /// What the handlers look at.
@@ -63,21 +65,47 @@ async fn livez(State(observed): State<Arc<Observed>>) -> Response {
     if decide_liveness(&observed.state.shards(), Instant::now()) {
         return (StatusCode::OK, "alive\n").into_response();
     }
-    (StatusCode::SERVICE_UNAVAILABLE, "a shard's loop does not turn\n").into_response()
+    (
+        StatusCode::SERVICE_UNAVAILABLE,
+        "a shard's loop does not turn\n",
+    )
+        .into_response()
 }
 
 async fn readyz(State(observed): State<Arc<Observed>>) -> Response {
     let report = observed.table.report();
     let message = report.message();
     let table = (!report.is_as_declared()).then(|| (report.reason(), message.as_str()));
-    let reasons = decide_readiness(&observed.state.shards(), observed.state.is_draining(), table);
-    let status = if reasons.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (status, Json(Readiness { ready: reasons.is_empty(), reasons })).into_response()
+    let reasons = decide_readiness(
+        &observed.state.shards(),
+        observed.state.is_draining(),
+        table,
+    );
+    let status = if reasons.is_empty() {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    (
+        status,
+        Json(Readiness {
+            ready: reasons.is_empty(),
+            reasons,
+        }),
+    )
+        .into_response()
 }
 
 async fn metrics(State(observed): State<Arc<Observed>>) -> Response {
     let text = observed.metrics.render(&observed.view());
-    ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response()
+    (
+        [(
+            header::CONTENT_TYPE,
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        )],
+        text,
+    )
+        .into_response()
 }
 
 async fn state(State(observed): State<Arc<Observed>>) -> Json<WorkerView> {
@@ -90,12 +118,24 @@ impl Observed {
     pub fn view(&self) -> WorkerView {
         let shards = self.state.shards();
         let now = Instant::now();
-        let mut holds: Vec<HoldView> = shards.iter().flat_map(|shard| shard.holds.clone()).collect();
-        holds.extend(self.troubles.list().iter().filter(|trouble| trouble.class.is_hold()).map(|trouble| hold_of(trouble, now)));
+        let mut holds: Vec<HoldView> = shards
+            .iter()
+            .flat_map(|shard| shard.holds.clone())
+            .collect();
+        holds.extend(
+            self.troubles
+                .list()
+                .iter()
+                .filter(|trouble| trouble.class.is_hold())
+                .map(|trouble| hold_of(trouble, now)),
+        );
         WorkerView {
             sink: self.sink.clone(),
             mapping: self.mapping.clone(),
-            sessions: shards.iter().flat_map(|shard| shard.sessions.clone()).collect(),
+            sessions: shards
+                .iter()
+                .flat_map(|shard| shard.sessions.clone())
+                .collect(),
             holds,
             rows_inserted: self.metrics.rows_inserted.get(),
             rejected: self.metrics.rejected_total(),

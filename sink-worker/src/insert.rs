@@ -40,8 +40,18 @@ pub struct Inserter {
 impl Inserter {
     /// Acknowledgements go to `acknowledged`, and each wakes the shard.
     #[must_use]
-    pub const fn new(context: Arc<InsertContext>, runtime: Handle, acknowledged: Sender<Acknowledged>, waker: Waker) -> Self {
-        Self { context, runtime, acknowledged, waker }
+    pub const fn new(
+        context: Arc<InsertContext>,
+        runtime: Handle,
+        acknowledged: Sender<Acknowledged>,
+        waker: Waker,
+    ) -> Self {
+        Self {
+            context,
+            runtime,
+            acknowledged,
+            waker,
+        }
     }
 
     /// Starts sending a batch; its bytes are kept until it is acknowledged.
@@ -52,7 +62,10 @@ impl Inserter {
         self.runtime.spawn(async move {
             let started = Instant::now();
             run::run_batch(&context, batch).await;
-            context.metrics.insert_seconds.observe(started.elapsed().as_secs_f64());
+            context
+                .metrics
+                .insert_seconds
+                .observe(started.elapsed().as_secs_f64());
             // The shard is gone only at exit, when nothing is acknowledged any more.
             let _ = acknowledged.send(done);
             waker.wake();
@@ -65,5 +78,8 @@ fn acknowledgement(batch: &Batch) -> Acknowledged {
         let partition = TopicPartition::new(Arc::clone(&part.topic), part.range.partition);
         (partition, part.range.start, part.range.end)
     });
-    Acknowledged { batch: batch.id, ranges: ranges.collect() }
+    Acknowledged {
+        batch: batch.id,
+        ranges: ranges.collect(),
+    }
 }

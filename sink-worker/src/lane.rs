@@ -12,8 +12,8 @@ use crate::batch::{Fill, OffsetRuns, Part, Rows};
 use crate::dead_letter::Rejected;
 use crate::decode::{Decoder, RecordPosition, RejectCode, Rejection};
 use crate::kafka::Headers;
-use crate::schema::Schema;
 use crate::native::BlockBuilder;
+use crate::schema::Schema;
 
 /// What a lane holds since the last cut.
 pub struct Lane {
@@ -76,7 +76,13 @@ impl Lane {
     }
 
     /// Takes a record: it becomes a row, a reject, or is skipped by rule. Offsets already covered are ignored.
-    pub fn on_record(&mut self, record: &Record<'_>, decoder: &mut Decoder, tombstones: Tombstones, now: Instant) {
+    pub fn on_record(
+        &mut self,
+        record: &Record<'_>,
+        decoder: &mut Decoder,
+        tombstones: Tombstones,
+        now: Instant,
+    ) {
         if record.offset < self.next {
             return;
         }
@@ -142,7 +148,10 @@ impl Lane {
         self.since = None;
         self.rejected_bytes = 0;
         let offsets = std::mem::take(&mut self.offsets);
-        let rows = (!offsets.is_empty()).then(|| Rows { block: Arc::new(self.builder.finish()), offsets });
+        let rows = (!offsets.is_empty()).then(|| Rows {
+            block: Arc::new(self.builder.finish()),
+            offsets,
+        });
         Some(Part {
             topic: Arc::clone(&self.topic),
             range,
@@ -168,10 +177,18 @@ pub struct Record<'a> {
 }
 
 fn tombstone() -> Rejection {
-    let message = "the record has no payload (a tombstone), and `format.tombstones` is Reject".to_owned();
-    Rejection { column: None, code: RejectCode::Tombstone, message }
+    let message =
+        "the record has no payload (a tombstone), and `format.tombstones` is Reject".to_owned();
+    Rejection {
+        column: None,
+        code: RejectCode::Tombstone,
+        message,
+    }
 }
 
 fn owned_headers(headers: &Headers<'_>) -> Vec<(String, Vec<u8>)> {
-    headers.iter().map(|(name, value)| (name.to_owned(), value.unwrap_or_default().to_vec())).collect()
+    headers
+        .iter()
+        .map(|(name, value)| (name.to_owned(), value.unwrap_or_default().to_vec()))
+        .collect()
 }

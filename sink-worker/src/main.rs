@@ -31,7 +31,12 @@ struct Arguments {
     #[arg(long, env = "CLICKHOUSE_SINK_LISTEN", default_value = "[::]:8080")]
     listen: String,
     /// How log lines are written.
-    #[arg(long, env = "CLICKHOUSE_SINK_LOG_FORMAT", value_enum, default_value = "text")]
+    #[arg(
+        long,
+        env = "CLICKHOUSE_SINK_LOG_FORMAT",
+        value_enum,
+        default_value = "text"
+    )]
     log_format: LogFormat,
     /// Stop, as at SIGTERM, when standard input ends: a worker must not outlive what started it.
     #[arg(long)]
@@ -51,7 +56,10 @@ fn main() -> ExitCode {
     let config = match read_config(&arguments.config) {
         Ok(config) => config,
         Err(error) => {
-            tracing::error!(error = format!("{error:#}"), "The configuration cannot be used.");
+            tracing::error!(
+                error = format!("{error:#}"),
+                "The configuration cannot be used."
+            );
             return ExitCode::from(2);
         }
     };
@@ -67,7 +75,10 @@ fn main() -> ExitCode {
 
 fn init_logs(format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
     match format {
         LogFormat::Text => builder.init(),
         LogFormat::Json => builder.json().init(),
@@ -84,16 +95,24 @@ fn exit_on_panic() {
 }
 
 fn read_config(path: &Path) -> anyhow::Result<WorkerConfig> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let config: WorkerConfig = serde_json::from_str(&text).with_context(|| format!("cannot parse {}", path.display()))?;
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let config: WorkerConfig =
+        serde_json::from_str(&text).with_context(|| format!("cannot parse {}", path.display()))?;
     if config.version != WORKER_CONFIG_VERSION {
-        bail!("the configuration has version {}, this worker reads {WORKER_CONFIG_VERSION}", config.version);
+        bail!(
+            "the configuration has version {}, this worker reads {WORKER_CONFIG_VERSION}",
+            config.version
+        );
     }
     Ok(config)
 }
 
 fn run_on_runtime(config: WorkerConfig, arguments: &Arguments) -> anyhow::Result<bool> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
     let result = runtime.block_on(run(config, arguments));
     // Not waited for: batches that were left are replayed, and a read of standard input never ends.
     runtime.shutdown_background();

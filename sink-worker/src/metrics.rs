@@ -133,44 +133,142 @@ impl Metrics {
     }
 
     fn register_counters(&self, registry: &mut Registry) {
-        registry.register("rows_inserted", "Rows that ClickHouse acknowledged", self.rows_inserted.clone());
-        registry.register("sent_bytes", "Bytes of acknowledged bodies, compressed", self.bytes_sent.clone());
-        registry.register("inserts", "INSERTs that ClickHouse acknowledged", self.inserts.clone());
-        registry.register("insert_retries", "Failed attempts by class", self.retries.clone());
-        registry.register("records_rejected", "Records in the dead letters by reason", self.records_rejected.clone());
-        registry.register("records_skipped", "Records skipped by rule", self.records_skipped.clone());
-        registry.register("records_read", "Records read from Kafka", self.records_read.clone());
-        registry.register("read_bytes", "Payload bytes read from Kafka", self.bytes_read.clone());
-        registry.register("values_replaced", "Values replaced by a column's onError", self.values_replaced.clone());
-        registry.register("commits", "Commits that Kafka applied", self.commits.clone());
-        registry.register("commit_retries", "Commits that had to be sent again", self.commit_retries.clone());
-        registry.register("rebalances", "Assignments and revocations", self.rebalances.clone());
+        registry.register(
+            "rows_inserted",
+            "Rows that ClickHouse acknowledged",
+            self.rows_inserted.clone(),
+        );
+        registry.register(
+            "sent_bytes",
+            "Bytes of acknowledged bodies, compressed",
+            self.bytes_sent.clone(),
+        );
+        registry.register(
+            "inserts",
+            "INSERTs that ClickHouse acknowledged",
+            self.inserts.clone(),
+        );
+        registry.register(
+            "insert_retries",
+            "Failed attempts by class",
+            self.retries.clone(),
+        );
+        registry.register(
+            "records_rejected",
+            "Records in the dead letters by reason",
+            self.records_rejected.clone(),
+        );
+        registry.register(
+            "records_skipped",
+            "Records skipped by rule",
+            self.records_skipped.clone(),
+        );
+        registry.register(
+            "records_read",
+            "Records read from Kafka",
+            self.records_read.clone(),
+        );
+        registry.register(
+            "read_bytes",
+            "Payload bytes read from Kafka",
+            self.bytes_read.clone(),
+        );
+        registry.register(
+            "values_replaced",
+            "Values replaced by a column's onError",
+            self.values_replaced.clone(),
+        );
+        registry.register(
+            "commits",
+            "Commits that Kafka applied",
+            self.commits.clone(),
+        );
+        registry.register(
+            "commit_retries",
+            "Commits that had to be sent again",
+            self.commit_retries.clone(),
+        );
+        registry.register(
+            "rebalances",
+            "Assignments and revocations",
+            self.rebalances.clone(),
+        );
     }
 
     fn register_histograms(&self, registry: &mut Registry) {
-        registry.register_with_unit("insert", "Cut to acknowledgement of a batch", Unit::Seconds, self.insert_seconds.clone());
-        registry.register_with_unit("attempt", "One INSERT attempt", Unit::Seconds, self.attempt_seconds.clone());
-        registry.register_with_unit("commit", "A commit's way to its answer", Unit::Seconds, self.commit_seconds.clone());
+        registry.register_with_unit(
+            "insert",
+            "Cut to acknowledgement of a batch",
+            Unit::Seconds,
+            self.insert_seconds.clone(),
+        );
+        registry.register_with_unit(
+            "attempt",
+            "One INSERT attempt",
+            Unit::Seconds,
+            self.attempt_seconds.clone(),
+        );
+        registry.register_with_unit(
+            "commit",
+            "A commit's way to its answer",
+            Unit::Seconds,
+            self.commit_seconds.clone(),
+        );
         registry.register("batch_rows", "Rows in a batch", self.batch_rows.clone());
     }
 
     fn register_gauges(&self, registry: &mut Registry) {
-        let stalled = "Seconds since the last acknowledged progress while the last stable offset is ahead";
-        registry.register("lag_records", "Records between the committed and the last stable offset", self.lag.clone());
+        let stalled =
+            "Seconds since the last acknowledged progress while the last stable offset is ahead";
+        registry.register(
+            "lag_records",
+            "Records between the committed and the last stable offset",
+            self.lag.clone(),
+        );
         registry.register("stalled_seconds", stalled, self.stalled.clone());
         let distance = "Records between the log start and the committed offset";
-        registry.register("log_start_distance_records", distance, self.log_start_distance.clone());
-        registry.register("holds", "Held partitions and waiting batches by reason", self.holds.clone());
-        registry.register("buffered_bytes", "Bytes buffered or in flight", self.buffered_bytes.clone());
-        registry.register("memory_budget_bytes", "Ceiling of all that is buffered", self.memory_budget_bytes.clone());
-        registry.register("inserts_in_flight", "Batches not acknowledged yet", self.in_flight.clone());
-        registry.register("assigned_partitions", "Partitions of this worker", self.assigned.clone());
-        registry.register("draining", "1 while the worker stops", self.draining.clone());
+        registry.register(
+            "log_start_distance_records",
+            distance,
+            self.log_start_distance.clone(),
+        );
+        registry.register(
+            "holds",
+            "Held partitions and waiting batches by reason",
+            self.holds.clone(),
+        );
+        registry.register(
+            "buffered_bytes",
+            "Bytes buffered or in flight",
+            self.buffered_bytes.clone(),
+        );
+        registry.register(
+            "memory_budget_bytes",
+            "Ceiling of all that is buffered",
+            self.memory_budget_bytes.clone(),
+        );
+        registry.register(
+            "inserts_in_flight",
+            "Batches not acknowledged yet",
+            self.in_flight.clone(),
+        );
+        registry.register(
+            "assigned_partitions",
+            "Partitions of this worker",
+            self.assigned.clone(),
+        );
+        registry.register(
+            "draining",
+            "1 while the worker stops",
+            self.draining.clone(),
+        );
     }
 
     /// Counts a record that the dead letters acknowledged.
     pub fn rejected(&self, reason: &'static str) {
-        self.records_rejected.get_or_create(&ReasonLabel { reason }).inc();
+        self.records_rejected
+            .get_or_create(&ReasonLabel { reason })
+            .inc();
         self.rejected_total.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -195,19 +293,32 @@ impl Metrics {
         self.set_partition_gauges(view);
         self.holds.clear();
         for hold in &view.holds {
-            self.holds.get_or_create(&ReasonLabel { reason: hold.reason }).inc();
+            self.holds
+                .get_or_create(&ReasonLabel {
+                    reason: hold.reason,
+                })
+                .inc();
         }
-        self.buffered_bytes.set(i64::try_from(view.buffered_bytes).unwrap_or(i64::MAX));
-        self.memory_budget_bytes.set(i64::try_from(view.memory_budget_bytes).unwrap_or(i64::MAX));
-        self.in_flight.set(i64::try_from(view.in_flight).unwrap_or(i64::MAX));
-        self.assigned.set(i64::try_from(view.sessions.len()).unwrap_or(i64::MAX));
+        self.buffered_bytes
+            .set(i64::try_from(view.buffered_bytes).unwrap_or(i64::MAX));
+        self.memory_budget_bytes
+            .set(i64::try_from(view.memory_budget_bytes).unwrap_or(i64::MAX));
+        self.in_flight
+            .set(i64::try_from(view.in_flight).unwrap_or(i64::MAX));
+        self.assigned
+            .set(i64::try_from(view.sessions.len()).unwrap_or(i64::MAX));
         self.draining.set(i64::from(view.draining));
     }
 
     fn set_partition_gauges(&self, view: &WorkerView) {
-        [&self.lag, &self.stalled, &self.log_start_distance].iter().for_each(|family| family.clear());
+        [&self.lag, &self.stalled, &self.log_start_distance]
+            .iter()
+            .for_each(|family| family.clear());
         for session in &view.sessions {
-            let label = PartitionLabel { topic: session.topic.clone(), partition: session.partition };
+            let label = PartitionLabel {
+                topic: session.topic.clone(),
+                partition: session.partition,
+            };
             let set = |family: &Gauges, value: f64| {
                 family.get_or_create(&label).set(value);
             };

@@ -19,7 +19,9 @@ use crate::insert::Inserter;
 use crate::insert::client::{CredentialsError, build_client};
 use crate::insert::run::{InsertContext, RecordSource};
 use crate::insert::trouble::Troubles;
-use crate::kafka::{Consumer, ConsumerSettings, KafkaError, TopicPartition, Waker, fetch_record, render_config};
+use crate::kafka::{
+    Consumer, ConsumerSettings, KafkaError, TopicPartition, Waker, fetch_record, render_config,
+};
 use crate::metrics::Metrics;
 use crate::schema::{Schema, SchemaError};
 use crate::shard::{Shard, ShardError, ShardParts, StopSignal, Stopped};
@@ -52,7 +54,9 @@ pub enum PipelineError {
     #[error("a shard thread could not be started: {0}")]
     Thread(#[from] std::io::Error),
     /// A shard panicked; that is a bug, and what it had not committed is replayed.
-    #[error("a shard thread has panicked; the worker starts again and replays what was not committed")]
+    #[error(
+        "a shard thread has panicked; the worker starts again and replays what was not committed"
+    )]
     Panicked,
 }
 
@@ -81,18 +85,29 @@ struct Shared {
 ///
 /// # Errors
 /// [`PipelineError`] where the configuration cannot be used.
-pub fn run_pipeline(config: WorkerConfig, listener: TcpListener) -> Result<Pipeline, PipelineError> {
+pub fn run_pipeline(
+    config: WorkerConfig,
+    listener: TcpListener,
+) -> Result<Pipeline, PipelineError> {
     let shared = build_shared(config)?;
     tokio::spawn(run_http(listener, Arc::new(observed(&shared))));
     let shards = (0..shared.config.threads as usize).map(|index| start_shard(&shared, index));
     let shards = shards.collect::<Result<Vec<_>, _>>()?;
-    Ok(Pipeline { shards, stop: shared.stop, state: shared.state })
+    Ok(Pipeline {
+        shards,
+        stop: shared.stop,
+        state: shared.state,
+    })
 }
 
 fn build_shared(config: WorkerConfig) -> Result<Shared, PipelineError> {
     let schema = Arc::new(Schema::compile(&config.table, &config.format)?);
     let client = build_client(&config.clickhouse)?;
-    let table = run_table_watch(client.clone(), config.table.clone(), config.delivery.insert_timeout_seconds);
+    let table = run_table_watch(
+        client.clone(),
+        config.table.clone(),
+        config.delivery.insert_timeout_seconds,
+    );
     Ok(Shared {
         mapping: mapping_hash(&config.table, &config.format, DECODER_VERSION),
         schema,
@@ -109,7 +124,10 @@ fn build_shared(config: WorkerConfig) -> Result<Shared, PipelineError> {
 
 fn observed(shared: &Shared) -> Observed {
     Observed {
-        sink: format!("{}/{}", shared.config.sink.namespace, shared.config.sink.name),
+        sink: format!(
+            "{}/{}",
+            shared.config.sink.namespace, shared.config.sink.name
+        ),
         mapping: shared.mapping.clone(),
         memory_budget_bytes: shared.config.memory_budget_bytes,
         state: Arc::clone(&shared.state),
@@ -129,15 +147,17 @@ fn start_shard(shared: &Shared, index: usize) -> Result<Started, PipelineError> 
     let runtime = shared.runtime.clone();
     let build_parts = shard_parts(shared, index);
     let (ready, waker) = mpsc::channel();
-    let thread = std::thread::Builder::new().name(format!("shard-{index}")).spawn(move || {
-        let waker = Waker::for_current_thread();
-        // The starter waits for the waker; it can only be gone at exit.
-        let _ = ready.send(waker.clone());
-        let inserter = Inserter::new(context, runtime, acknowledge, waker.clone());
-        let consumer = Consumer::open(&settings, waker)?;
-        consumer.subscribe(&topics)?;
-        Shard::new(build_parts(inserter, acknowledged), consumer).run()
-    })?;
+    let thread = std::thread::Builder::new()
+        .name(format!("shard-{index}"))
+        .spawn(move || {
+            let waker = Waker::for_current_thread();
+            // The starter waits for the waker; it can only be gone at exit.
+            let _ = ready.send(waker.clone());
+            let inserter = Inserter::new(context, runtime, acknowledge, waker.clone());
+            let consumer = Consumer::open(&settings, waker)?;
+            consumer.subscribe(&topics)?;
+            Shard::new(build_parts(inserter, acknowledged), consumer).run()
+        })?;
     let waker = waker.recv().map_err(|_| PipelineError::Panicked)?;
     Ok((thread, waker))
 }
@@ -145,10 +165,19 @@ fn start_shard(shared: &Shared, index: usize) -> Result<Started, PipelineError> 
 fn shard_parts(
     shared: &Shared,
     index: usize,
-) -> impl FnOnce(Inserter, mpsc::Receiver<crate::insert::Acknowledged>) -> ShardParts + Send + 'static {
-    let (config, mapping, schema) = (Arc::clone(&shared.config), shared.mapping.clone(), Arc::clone(&shared.schema));
-    let (table, state, metrics, stop) =
-        (shared.table.clone(), Arc::clone(&shared.state), Arc::clone(&shared.metrics), Arc::clone(&shared.stop));
+) -> impl FnOnce(Inserter, mpsc::Receiver<crate::insert::Acknowledged>) -> ShardParts + Send + 'static
+{
+    let (config, mapping, schema) = (
+        Arc::clone(&shared.config),
+        shared.mapping.clone(),
+        Arc::clone(&shared.schema),
+    );
+    let (table, state, metrics, stop) = (
+        shared.table.clone(),
+        Arc::clone(&shared.state),
+        Arc::clone(&shared.metrics),
+        Arc::clone(&shared.stop),
+    );
     let share = 100 - FETCH_SHARE_PERCENT;
     let budget_bytes = config.memory_budget_bytes * share / 100 / u64::from(config.threads.max(1));
     move |inserter, acknowledged| ShardParts {
@@ -169,10 +198,17 @@ fn shard_parts(
 /// Fetch settings within the budget: what librdkafka holds is counted too.
 fn build_settings(config: &WorkerConfig, index: usize) -> ConsumerSettings {
     let client_id = format!("{}-{}-{index}", config.sink.namespace, config.sink.name);
-    let mut settings = ConsumerSettings::new(config.kafka.bootstrap_servers.clone(), &config.kafka.group_id, &client_id);
+    let mut settings = ConsumerSettings::new(
+        config.kafka.bootstrap_servers.clone(),
+        &config.kafka.group_id,
+        &client_id,
+    );
     settings.properties.clone_from(&config.kafka.properties);
-    let share = config.memory_budget_bytes * FETCH_SHARE_PERCENT / 100 / u64::from(config.threads.max(1));
-    let bytes = |part: u64, most: u64| u32::try_from((share / part).clamp(64 * 1024, most)).unwrap_or(u32::MAX);
+    let share =
+        config.memory_budget_bytes * FETCH_SHARE_PERCENT / 100 / u64::from(config.threads.max(1));
+    let bytes = |part: u64, most: u64| {
+        u32::try_from((share / part).clamp(64 * 1024, most)).unwrap_or(u32::MAX)
+    };
     // librdkafka counts payloads only: a small record costs it three times its size. The share is meant for four
     // partitions with a backlog and one response being read.
     settings.queued_kbytes_per_partition = bytes(16, 16 * 1024 * 1024) / 1024;
@@ -201,16 +237,34 @@ fn build_context(shared: &Shared, shard: usize, settings: Vec<(String, String)>)
 
 fn render_insert(config: &WorkerConfig, schema: &Schema) -> String {
     let columns = schema.insert_columns();
-    let names: Vec<String> = columns.iter().map(|(name, _)| quote_identifier(name)).collect();
+    let names: Vec<String> = columns
+        .iter()
+        .map(|(name, _)| quote_identifier(name))
+        .collect();
     let table = &config.table.expected;
-    let (database, name) = (quote_identifier(&table.database), quote_identifier(&table.name));
-    format!("INSERT INTO {database}.{name} ({}) FORMAT Native", names.join(", "))
+    let (database, name) = (
+        quote_identifier(&table.database),
+        quote_identifier(&table.name),
+    );
+    format!(
+        "INSERT INTO {database}.{name} ({}) FORMAT Native",
+        names.join(", ")
+    )
 }
 
 fn render_rejected_insert(config: &WorkerConfig) -> String {
-    let names: Vec<String> = dead_letter::COLUMNS.iter().map(|(name, _)| quote_identifier(name)).collect();
-    let (database, name) = (quote_identifier(&config.clickhouse.database), quote_identifier(&config.dead_letter.table));
-    format!("INSERT INTO {database}.{name} ({}) FORMAT RowBinaryWithNamesAndTypes", names.join(", "))
+    let names: Vec<String> = dead_letter::COLUMNS
+        .iter()
+        .map(|(name, _)| quote_identifier(name))
+        .collect();
+    let (database, name) = (
+        quote_identifier(&config.clickhouse.database),
+        quote_identifier(&config.dead_letter.table),
+    );
+    format!(
+        "INSERT INTO {database}.{name} ({}) FORMAT RowBinaryWithNamesAndTypes",
+        names.join(", ")
+    )
 }
 
 /// A name as ClickHouse reads it back unchanged, whatever is in it.
@@ -262,14 +316,23 @@ struct KafkaRecords {
 impl RecordSource for KafkaRecords {
     fn read(&self, topic: &str, partition: i32, offset: i64) -> Result<Option<Rejected>, String> {
         let key = TopicPartition::new(topic, partition);
-        let record = fetch_record(&self.settings, &key, offset, Instant::now() + REREAD_TIMEOUT);
+        let record = fetch_record(
+            &self.settings,
+            &key,
+            offset,
+            Instant::now() + REREAD_TIMEOUT,
+        );
         let record = record.map_err(|error| error.to_string())?;
         Ok(record.map(|record| Rejected {
             offset,
             timestamp_ms: record.timestamp_ms,
             key: record.key,
             payload: record.payload.unwrap_or_default(),
-            headers: record.headers.into_iter().map(|(name, value)| (name, value.unwrap_or_default())).collect(),
+            headers: record
+                .headers
+                .into_iter()
+                .map(|(name, value)| (name, value.unwrap_or_default()))
+                .collect(),
             column: String::new(),
             code: "",
             reason: String::new(),
@@ -283,6 +346,9 @@ mod tests {
 
     #[test]
     fn a_hostile_name_stays_one_identifier() {
-        assert_eq!(quote_identifier("a`; DROP TABLE t; --\\"), "`a\\`; DROP TABLE t; --\\\\`");
+        assert_eq!(
+            quote_identifier("a`; DROP TABLE t; --\\"),
+            "`a\\`; DROP TABLE t; --\\\\`"
+        );
     }
 }

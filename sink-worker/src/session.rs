@@ -199,7 +199,11 @@ impl Session {
         }
         match start {
             Start::Hold { reason, message } => self.hold(reason, message, now),
-            Start::Resume { offset, identity, sequence } => {
+            Start::Resume {
+                offset,
+                identity,
+                sequence,
+            } => {
                 self.place(offset, identity, sequence, now);
                 self.committed = Some(offset);
                 self.state = State::Running;
@@ -224,7 +228,11 @@ impl Session {
 
     /// The range `[cut_end, end)` was cut and is on its way.
     pub fn on_cut(&mut self, end: i64) {
-        self.in_flight.push_back(InFlight { start: self.cut, end, acknowledged: false });
+        self.in_flight.push_back(InFlight {
+            start: self.cut,
+            end,
+            acknowledged: false,
+        });
         self.cut = end;
     }
 
@@ -235,11 +243,19 @@ impl Session {
         if !self.gate_open {
             return;
         }
-        if let Some(range) = self.in_flight.iter_mut().find(|range| range.start == start && range.end == end) {
+        if let Some(range) = self
+            .in_flight
+            .iter_mut()
+            .find(|range| range.start == start && range.end == end)
+        {
             range.acknowledged = true;
             self.progress_at = now;
         }
-        while self.in_flight.front().is_some_and(|range| range.acknowledged) {
+        while self
+            .in_flight
+            .front()
+            .is_some_and(|range| range.acknowledged)
+        {
             if let Some(range) = self.in_flight.pop_front() {
                 self.acknowledged = range.end;
             }
@@ -263,13 +279,23 @@ impl Session {
 
     fn new_commit(&mut self, table: &CommitContext, now: Instant) -> Option<CommitRequest> {
         let first = matches!(self.state, State::Creating);
-        let ahead = self.committed.is_some_and(|committed| committed < self.acknowledged);
+        let ahead = self
+            .committed
+            .is_some_and(|committed| committed < self.acknowledged);
         let identity = self.identity.as_ref().filter(|_| first || ahead)?;
         self.sequence += 1;
         match render_metadata(identity, table, self.acknowledged, self.sequence) {
-            Ok(metadata) => Some(CommitRequest { offset: self.acknowledged, metadata, alone: false }),
+            Ok(metadata) => Some(CommitRequest {
+                offset: self.acknowledged,
+                metadata,
+                alone: false,
+            }),
             Err(error) => {
-                self.hold("UnknownError", format!("the commit's metadata cannot be written: {error}"), now);
+                self.hold(
+                    "UnknownError",
+                    format!("the commit's metadata cannot be written: {error}"),
+                    now,
+                );
                 None
             }
         }
@@ -277,7 +303,9 @@ impl Session {
 
     /// The outstanding commit was answered. Returns the offset to read from where that was the first position.
     pub fn on_commit(&mut self, outcome: CommitOutcome, now: Instant, random: u64) -> Option<i64> {
-        let CommitState::Outstanding(request) = std::mem::replace(&mut self.commit, CommitState::Idle) else {
+        let CommitState::Outstanding(request) =
+            std::mem::replace(&mut self.commit, CommitState::Idle)
+        else {
             return None;
         };
         if !self.gate_open {
@@ -288,8 +316,15 @@ impl Session {
             CommitOutcome::Lost => self.close(),
             CommitOutcome::Again | CommitOutcome::Refused(_) => {
                 self.commit_failures = self.commit_failures.saturating_add(1);
-                let at = now + decide_backoff(self.commit_failures, random).min(Duration::from_secs(5));
-                self.commit = CommitState::Retry { request: CommitRequest { alone: true, ..request }, at };
+                let at =
+                    now + decide_backoff(self.commit_failures, random).min(Duration::from_secs(5));
+                self.commit = CommitState::Retry {
+                    request: CommitRequest {
+                        alone: true,
+                        ..request
+                    },
+                    at,
+                };
             }
         }
         None
@@ -325,8 +360,11 @@ impl Session {
     /// True where nothing is in flight and all that is acknowledged is committed.
     #[must_use]
     pub fn is_drained(&self) -> bool {
-        let committed = self.committed.is_none_or(|committed| committed >= self.acknowledged);
-        !self.gate_open || (self.in_flight.is_empty() && committed && matches!(self.commit, CommitState::Idle))
+        let committed = self
+            .committed
+            .is_none_or(|committed| committed >= self.acknowledged);
+        !self.gate_open
+            || (self.in_flight.is_empty() && committed && matches!(self.commit, CommitState::Idle))
     }
 
     /// Keeps the place and says why.
@@ -338,7 +376,12 @@ impl Session {
             State::Held(hold) if hold.reason == reason => hold.since,
             _ => now,
         };
-        self.state = State::Held(Hold { reason, message, since, retry_at: now + HOLD_RETRY });
+        self.state = State::Held(Hold {
+            reason,
+            message,
+            since,
+            retry_at: now + HOLD_RETRY,
+        });
     }
 
     /// Closes the gate: before `incremental_unassign`, or at once where the partition is lost.
@@ -363,7 +406,12 @@ pub struct CommitContext {
     pub mapping: String,
 }
 
-fn render_metadata(identity: &Identity, context: &CommitContext, offset: i64, sequence: u64) -> Result<String, MetadataError> {
+fn render_metadata(
+    identity: &Identity,
+    context: &CommitContext,
+    offset: i64,
+    sequence: u64,
+) -> Result<String, MetadataError> {
     let metadata = CommitMetadata {
         offset,
         table: context.table.clone(),

@@ -169,9 +169,24 @@ impl Shard {
 
     /// How long nothing can be due.
     fn park_for(&self, now: Instant) -> Duration {
-        let commits = self.slots.values().filter_map(|slot| slot.session.commit_due()).min();
-        let due = [self.cut_due(now), commits, self.lookups.due(), self.revocation_due(), self.stop_due()];
-        let next = due.into_iter().flatten().min().unwrap_or(now + LONGEST_PARK);
-        next.saturating_duration_since(now).clamp(Duration::from_millis(1), LONGEST_PARK)
+        let commits = self
+            .slots
+            .values()
+            .filter_map(|slot| slot.session.commit_due())
+            .min();
+        let due = [
+            self.cut_due(now),
+            commits,
+            self.lookups.due(),
+            self.revocation_due(),
+            self.stop_due(),
+        ];
+        let next = due
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(now + LONGEST_PARK);
+        next.saturating_duration_since(now)
+            .clamp(Duration::from_millis(1), LONGEST_PARK)
     }
 }

@@ -104,7 +104,10 @@ impl WorkerState {
     /// State of a worker with so many shards.
     #[must_use]
     pub fn new(shards: usize) -> Self {
-        Self { shards: (0..shards).map(|_| Mutex::default()).collect(), draining: AtomicBool::new(false) }
+        Self {
+            shards: (0..shards).map(|_| Mutex::default()).collect(),
+            draining: AtomicBool::new(false),
+        }
     }
 
     /// Replaces what a shard tells.
@@ -117,7 +120,10 @@ impl WorkerState {
     /// What every shard told last.
     #[must_use]
     pub fn shards(&self) -> Vec<ShardView> {
-        self.shards.iter().map(|slot| slot.lock().unwrap_or_else(PoisonError::into_inner).clone()).collect()
+        self.shards
+            .iter()
+            .map(|slot| slot.lock().unwrap_or_else(PoisonError::into_inner).clone())
+            .collect()
     }
 
     /// The worker begins to stop.
@@ -137,7 +143,11 @@ impl WorkerState {
 /// Ready: every shard is a member of the group, the table was checked and is as declared, not draining. An empty
 /// assignment is ready; a rebalance does not change it.
 #[must_use]
-pub fn decide_readiness(shards: &[ShardView], draining: bool, table: Option<(&str, &str)>) -> Vec<String> {
+pub fn decide_readiness(
+    shards: &[ShardView],
+    draining: bool,
+    table: Option<(&str, &str)>,
+) -> Vec<String> {
     let mut reasons = Vec::new();
     if draining {
         reasons.push("Draining: the worker is stopping".to_owned());
@@ -153,7 +163,9 @@ pub fn decide_readiness(shards: &[ShardView], draining: bool, table: Option<(&st
 #[must_use]
 pub fn decide_liveness(shards: &[ShardView], now: Instant) -> bool {
     let stuck = |at: Instant| now.saturating_duration_since(at) > STUCK_AFTER;
-    !shards.iter().any(|shard| shard.turned_at.is_some_and(stuck))
+    !shards
+        .iter()
+        .any(|shard| shard.turned_at.is_some_and(stuck))
 }
 
 #[cfg(test)]
@@ -161,17 +173,28 @@ mod tests {
     use super::*;
 
     fn member() -> ShardView {
-        ShardView { member: true, turned_at: Some(Instant::now()), ..ShardView::default() }
+        ShardView {
+            member: true,
+            turned_at: Some(Instant::now()),
+            ..ShardView::default()
+        }
     }
 
     #[test]
     fn an_empty_assignment_is_ready() {
-        assert_eq!(decide_readiness(&[member()], false, None), Vec::<String>::new());
+        assert_eq!(
+            decide_readiness(&[member()], false, None),
+            Vec::<String>::new()
+        );
     }
 
     #[test]
     fn every_reason_is_told_at_once() {
-        let reasons = decide_readiness(&[ShardView::default()], true, Some(("TableNotAsDeclared", "no such table")));
+        let reasons = decide_readiness(
+            &[ShardView::default()],
+            true,
+            Some(("TableNotAsDeclared", "no such table")),
+        );
         assert_eq!(reasons.len(), 3);
         assert!(reasons[2].contains("no such table"));
     }

@@ -52,7 +52,13 @@ pub struct TableReport {
 
 impl TableReport {
     fn unknown() -> Self {
-        Self { sequence: 0, state: TableState::Unknown, uuid: None, known_settings: Arc::default(), has_wider_types: false }
+        Self {
+            sequence: 0,
+            state: TableState::Unknown,
+            uuid: None,
+            known_settings: Arc::default(),
+            has_wider_types: false,
+        }
     }
 
     /// True where writes go on.
@@ -99,13 +105,23 @@ impl TableReport {
             TableState::Unreachable(failure) => failure.class,
             _ => FailureClass::TableCheck,
         };
-        Failure { class, code: None, message: self.message() }
+        Failure {
+            class,
+            code: None,
+            message: self.message(),
+        }
     }
 }
 
 fn render_differences(differences: &[Difference]) -> String {
     let lines = differences.iter().map(|difference| {
-        let Difference { subject, expected, found, remedy, .. } = difference;
+        let Difference {
+            subject,
+            expected,
+            found,
+            remedy,
+            ..
+        } = difference;
         format!("{subject}: expected {expected}, found {found}; {remedy}")
     });
     lines.collect::<Vec<_>>().join(" | ")
@@ -143,7 +159,11 @@ impl TableWatch {
     #[must_use]
     pub fn settings(&self) -> Vec<(String, String)> {
         let report = self.report();
-        plan_settings(&report.known_settings, self.insert_timeout_seconds, report.has_wider_types)
+        plan_settings(
+            &report.known_settings,
+            self.insert_timeout_seconds,
+            report.has_wider_types,
+        )
     }
 
     /// A `query_id` that no other attempt has.
@@ -156,7 +176,11 @@ impl TableWatch {
 
 /// Starts watching on the current runtime.
 #[must_use]
-pub fn run_table_watch(client: Client, table: TargetTable, insert_timeout_seconds: u32) -> TableWatch {
+pub fn run_table_watch(
+    client: Client,
+    table: TargetTable,
+    insert_timeout_seconds: u32,
+) -> TableWatch {
     let (sender, reports) = watch::channel(Arc::new(TableReport::unknown()));
     let wanted = Arc::new(Notify::new());
     let watch = TableWatch {
@@ -170,13 +194,22 @@ pub fn run_table_watch(client: Client, table: TargetTable, insert_timeout_second
     watch
 }
 
-async fn watch_table(client: Client, table: TargetTable, sender: watch::Sender<Arc<TableReport>>, wanted: Arc<Notify>) {
+async fn watch_table(
+    client: Client,
+    table: TargetTable,
+    sender: watch::Sender<Arc<TableReport>>,
+    wanted: Arc<Notify>,
+) {
     let period = Duration::from_secs(u64::from(table.recheck_period_seconds.max(1)));
     loop {
         let before = Arc::clone(&sender.borrow());
         let report = fetch_report(&client, &table, &before).await;
         log_transition(&before, &report);
-        let wait = if report.is_as_declared() { period } else { RECHECK_IN_TROUBLE };
+        let wait = if report.is_as_declared() {
+            period
+        } else {
+            RECHECK_IN_TROUBLE
+        };
         sender.send_replace(Arc::new(report));
         tokio::select! {
             () = wanted.notified() => {}
@@ -199,12 +232,31 @@ fn log_transition(before: &TableReport, now: &TableReport) {
 async fn fetch_report(client: &Client, table: &TargetTable, before: &TableReport) -> TableReport {
     let looked = tokio::time::timeout(CHECK_TIMEOUT, fetch_state(client, table, before)).await;
     let sequence = before.sequence + 1;
-    match looked.unwrap_or_else(|_| Err(Failure::no_answer("no answer to the look at the table within 10 s"))) {
-        Ok(Looked { state, uuid, known_settings, has_wider_types }) => {
+    match looked.unwrap_or_else(|_| {
+        Err(Failure::no_answer(
+            "no answer to the look at the table within 10 s",
+        ))
+    }) {
+        Ok(Looked {
+            state,
+            uuid,
+            known_settings,
+            has_wider_types,
+        }) => {
             let uuid = uuid.or_else(|| before.uuid.clone());
-            TableReport { sequence, state, uuid, known_settings, has_wider_types }
+            TableReport {
+                sequence,
+                state,
+                uuid,
+                known_settings,
+                has_wider_types,
+            }
         }
-        Err(failure) => TableReport { sequence, state: TableState::Unreachable(failure), ..before.clone() },
+        Err(failure) => TableReport {
+            sequence,
+            state: TableState::Unreachable(failure),
+            ..before.clone()
+        },
     }
 }
 
@@ -216,7 +268,11 @@ struct Looked {
     has_wider_types: bool,
 }
 
-async fn fetch_state(client: &Client, table: &TargetTable, before: &TableReport) -> Result<Looked, Failure> {
+async fn fetch_state(
+    client: &Client,
+    table: &TargetTable,
+    before: &TableReport,
+) -> Result<Looked, Failure> {
     let known_settings = if before.known_settings.is_empty() {
         Arc::new(fetch_settings(client).await?)
     } else {
@@ -224,18 +280,31 @@ async fn fetch_state(client: &Client, table: &TargetTable, before: &TableReport)
     };
     let observed = fetch_table(client, &table.expected.database, &table.expected.name).await?;
     let uuid = observed.as_ref().map(|observed| observed.uuid.clone());
-    let has_wider_types = observed.as_ref().is_some_and(|observed| has_wider_types(&table.expected, observed));
-    Ok(Looked { state: decide_state(table, observed.as_ref()), uuid, known_settings, has_wider_types })
+    let has_wider_types = observed
+        .as_ref()
+        .is_some_and(|observed| has_wider_types(&table.expected, observed));
+    Ok(Looked {
+        state: decide_state(table, observed.as_ref()),
+        uuid,
+        known_settings,
+        has_wider_types,
+    })
 }
 
 /// The types that differ are all wider; with one that is not, the server must refuse instead of converting.
 fn has_wider_types(expected: &TableDefinition, observed: &ObservedTable) -> bool {
     let pairs = expected.columns.iter().filter_map(|declared| {
-        let found = observed.columns.iter().find(|found| found.name == declared.name)?;
+        let found = observed
+            .columns
+            .iter()
+            .find(|found| found.name == declared.name)?;
         Some((declared.data_type.as_str(), found.data_type.as_str()))
     });
-    let mut different = pairs.filter(|(declared, found)| declared != found).peekable();
-    different.peek().is_some() && different.all(|(declared, found)| is_equal_or_wider(declared, found))
+    let mut different = pairs
+        .filter(|(declared, found)| declared != found)
+        .peekable();
+    different.peek().is_some()
+        && different.all(|(declared, found)| is_equal_or_wider(declared, found))
 }
 
 /// What is found, judged by the contract's check; `ddl: none` asks for none.
@@ -243,9 +312,17 @@ fn decide_state(table: &TargetTable, observed: Option<&ObservedTable>) -> TableS
     let Some(observed) = observed else {
         return TableState::Different(vec![missing_table(table)]);
     };
-    let mut differences = if table.check { check_table(&table.expected, observed) } else { Vec::new() };
+    let mut differences = if table.check {
+        check_table(&table.expected, observed)
+    } else {
+        Vec::new()
+    };
     differences.retain(|difference| difference.blocks_writes);
-    if differences.is_empty() { TableState::AsDeclared } else { TableState::Different(differences) }
+    if differences.is_empty() {
+        TableState::AsDeclared
+    } else {
+        TableState::Different(differences)
+    }
 }
 
 fn missing_table(table: &TargetTable) -> Difference {
@@ -282,12 +359,28 @@ const TABLE_SQL: &str = "SELECT toString(uuid) AS uuid, engine, engine_full, sor
 const COLUMNS_SQL: &str = "SELECT name, type AS data_type, default_kind, default_expression, comment \
      FROM system.columns WHERE database = ? AND table = ? ORDER BY position";
 
-async fn fetch_table(client: &Client, database: &str, name: &str) -> Result<Option<ObservedTable>, Failure> {
-    let table = client.query(TABLE_SQL).bind(database).bind(name).fetch_optional::<TableRow>().await.map_err(failed)?;
+async fn fetch_table(
+    client: &Client,
+    database: &str,
+    name: &str,
+) -> Result<Option<ObservedTable>, Failure> {
+    let table = client
+        .query(TABLE_SQL)
+        .bind(database)
+        .bind(name)
+        .fetch_optional::<TableRow>()
+        .await
+        .map_err(failed)?;
     let Some(table) = table else {
         return Ok(None);
     };
-    let columns = client.query(COLUMNS_SQL).bind(database).bind(name).fetch_all::<ColumnRow>().await.map_err(failed)?;
+    let columns = client
+        .query(COLUMNS_SQL)
+        .bind(database)
+        .bind(name)
+        .fetch_all::<ColumnRow>()
+        .await
+        .map_err(failed)?;
     Ok(Some(ObservedTable {
         uuid: table.uuid,
         engine: table.engine,
@@ -310,7 +403,11 @@ fn observed_column(row: ColumnRow) -> ObservedColumn {
 }
 
 async fn fetch_settings(client: &Client) -> Result<BTreeSet<String>, Failure> {
-    let names = client.query("SELECT name FROM system.settings").fetch_all::<String>().await.map_err(failed)?;
+    let names = client
+        .query("SELECT name FROM system.settings")
+        .fetch_all::<String>()
+        .await
+        .map_err(failed)?;
     Ok(names.into_iter().collect())
 }
 

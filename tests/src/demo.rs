@@ -37,7 +37,11 @@ const OUTAGE: Duration = Duration::from_secs(10);
 /// Where something is not as promised.
 pub fn run(args: &DemoArgs, stack: &mut Stack) -> Result<ExitCode> {
     let demo = Demo::prepare(stack)?;
-    println!("\nThe sink, as declared in {}:\n\n{}", sink::EXAMPLE_PATH, demo.yaml);
+    println!(
+        "\nThe sink, as declared in {}:\n\n{}",
+        sink::EXAMPLE_PATH,
+        demo.yaml
+    );
     let local = LocalProcess::start(stack.run_dir(), "demo", &demo.yaml, &[])?;
     local.wait_workers(2, PATIENCE)?;
     show_night_shift(&demo)?;
@@ -46,13 +50,19 @@ pub fn run(args: &DemoArgs, stack: &mut Stack) -> Result<ExitCode> {
     if args.keep {
         keep(stack);
     }
-    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if good {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 fn show_night_shift(demo: &Demo) -> Result<()> {
     println!("Night shift: six messages of two cameras; evt-a1 is raised, then acknowledged.");
     produce_night_shift(&Producer::new(&demo.brokers)?, &demo.topic)?;
-    eventually_eq(PATIENCE, "the night shift is in the table", &6, || demo.count(""))?;
+    eventually_eq(PATIENCE, "the night shift is in the table", &6, || {
+        demo.count("")
+    })?;
     let status: String = demo.clickhouse.scalar(&format!(
         "SELECT status FROM {} FINAL WHERE event_id = 'evt-a1'",
         demo.table
@@ -67,7 +77,9 @@ fn show_night_shift(demo: &Demo) -> Result<()> {
 
 /// The stream with its two accidents; gives the number of records produced in all.
 fn show_stream(records: u64, demo: &Demo, local: &LocalProcess, stack: &mut Stack) -> Result<u64> {
-    println!("Stream: {records} events. On the way a worker is killed and ClickHouse goes away for ten seconds.");
+    println!(
+        "Stream: {records} events. On the way a worker is killed and ClickHouse goes away for ten seconds."
+    );
     let stream = Stream::start(demo, records)?;
     let mut live = Live::new(demo, records);
     live.watch_until(|produced, _| produced >= records * 3 / 10, &stream)?;
@@ -77,8 +89,9 @@ fn show_stream(records: u64, demo: &Demo, local: &LocalProcess, stack: &mut Stac
     live.watch_until(|produced, _| produced >= records, &stream)?;
     stream.finish()?;
     live.note("All is produced; the rest drains.");
-    live.drain(records + 6, PATIENCE)?;
-    Ok(records + 6)
+    let produced = records + report::NIGHT_SHIFT.0;
+    live.drain(produced, report::distinct_events(produced), PATIENCE)?;
+    Ok(produced)
 }
 
 fn kill_a_worker(local: &LocalProcess, live: &mut Live<'_>) -> Result<()> {
@@ -104,7 +117,10 @@ fn take_clickhouse_away(stack: &mut Stack, live: &mut Live<'_>, stream: &Stream)
 
 /// Until Ctrl-C, which ends everything.
 fn keep(stack: &Stack) {
-    println!("\nEverything stays up until Ctrl-C. Logs: {}", stack.run_dir().display());
+    println!(
+        "\nEverything stays up until Ctrl-C. Logs: {}",
+        stack.run_dir().display()
+    );
     loop {
         std::thread::park();
     }

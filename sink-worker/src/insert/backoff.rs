@@ -14,7 +14,9 @@ const LONGEST_MS: u64 = 30_000;
 /// `random` is any number; the same one gives the same wait.
 #[must_use]
 pub fn decide_backoff(failures: u32, random: u64) -> Duration {
-    let step = FIRST_MS.saturating_mul(1 << failures.saturating_sub(1).min(20)).min(LONGEST_MS);
+    let step = FIRST_MS
+        .saturating_mul(1 << failures.saturating_sub(1).min(20))
+        .min(LONGEST_MS);
     let half = step / 2;
     Duration::from_millis(half + random % (step - half + 1))
 }

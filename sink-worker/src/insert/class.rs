@@ -65,13 +65,21 @@ impl Failure {
     #[must_use]
     pub fn answered(text: &str) -> Self {
         let code = parse_error_code(text);
-        Self { class: code.map_or(FailureClass::OutcomeUnknown, |code| classify(code, text)), code, message: shorten(text) }
+        Self {
+            class: code.map_or(FailureClass::OutcomeUnknown, |code| classify(code, text)),
+            code,
+            message: shorten(text),
+        }
     }
 
     /// An attempt without a usable answer.
     #[must_use]
     pub fn no_answer(text: &str) -> Self {
-        Self { class: FailureClass::OutcomeUnknown, code: None, message: shorten(text) }
+        Self {
+            class: FailureClass::OutcomeUnknown,
+            code: None,
+            message: shorten(text),
+        }
     }
 }
 
@@ -87,7 +95,9 @@ fn shorten(text: &str) -> String {
 #[must_use]
 pub fn parse_error_code(text: &str) -> Option<u32> {
     let digits = text.split_once("Code: ")?.1;
-    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    let end = digits
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(digits.len());
     digits[..end].parse().ok()
 }
 
@@ -103,10 +113,11 @@ pub fn classify(code: u32, text: &str) -> FailureClass {
         252 if text.contains("Too many partitions") => FailureClass::Configuration,
         192..=195 | 492 | 497 | 511 | 512 | 516 => FailureClass::Unauthorized,
         16 | 60 | 81 | 10 | 8 | 218 => FailureClass::TableCheck,
-        6 | 7 | 26 | 27 | 33 | 38 | 41 | 53 | 69 | 70 | 72 | 117 | 128 | 131 | 190 | 321 | 349 | 407 | 441 | 467 | 691 => {
-            FailureClass::TableCheck
+        6 | 7 | 26 | 27 | 33 | 38 | 41 | 53 | 69 | 70 | 72 | 117 | 128 | 131 | 190 | 321 | 349
+        | 407 | 441 | 467 | 691 => FailureClass::TableCheck,
+        115 | 164 | 452 | 62 | 73 | 48 | 36 | 44 | 20 | 344 | 524 | 271 => {
+            FailureClass::Configuration
         }
-        115 | 164 | 452 | 62 | 73 | 48 | 36 | 44 | 20 | 344 | 524 | 271 => FailureClass::Configuration,
         _ if is_retryable(code) => FailureClass::Retry,
         _ => FailureClass::Unknown,
     }
@@ -114,15 +125,53 @@ pub fn classify(code: u32, text: &str) -> FailureClass {
 
 /// Overload inside a view is still overload; a view's own fault is held and named.
 fn class_in_view(code: u32) -> FailureClass {
-    if is_retryable(code) { FailureClass::Retry } else { FailureClass::MaterializedView }
+    if is_retryable(code) {
+        FailureClass::Retry
+    } else {
+        FailureClass::MaterializedView
+    }
 }
 
 /// Codes that go away by themselves: timeouts, network, overload, Keeper, shutdown.
 fn is_retryable(code: u32) -> bool {
     matches!(
         code,
-        3 | 23 | 24 | 95 | 96 | 159 | 160 | 173 | 198 | 201 | 202 | 203 | 209 | 210 | 216 | 225 | 236 | 241 | 242 | 243
-            | 244 | 252 | 254 | 279 | 285 | 286 | 319 | 394 | 425 | 439 | 473 | 499 | 517 | 999 | 1000 | 1001 | 1002
+        3 | 23
+            | 24
+            | 95
+            | 96
+            | 159
+            | 160
+            | 173
+            | 198
+            | 201
+            | 202
+            | 203
+            | 209
+            | 210
+            | 216
+            | 225
+            | 236
+            | 241
+            | 242
+            | 243
+            | 244
+            | 252
+            | 254
+            | 279
+            | 285
+            | 286
+            | 319
+            | 394
+            | 425
+            | 439
+            | 473
+            | 499
+            | 517
+            | 999
+            | 1000
+            | 1001
+            | 1002
     )
 }
 
@@ -136,24 +185,45 @@ mod tests {
 
     #[test]
     fn overload_is_retried_and_a_missing_table_is_looked_at() {
-        assert_eq!(class("Code: 252. DB::Exception: Too many parts (3000)"), FailureClass::Retry);
-        assert_eq!(class("Code: 60. DB::Exception: Table ops.t does not exist"), FailureClass::TableCheck);
-        assert_eq!(class("Code: 516. DB::Exception: default: Authentication failed"), FailureClass::Unauthorized);
+        assert_eq!(
+            class("Code: 252. DB::Exception: Too many parts (3000)"),
+            FailureClass::Retry
+        );
+        assert_eq!(
+            class("Code: 60. DB::Exception: Table ops.t does not exist"),
+            FailureClass::TableCheck
+        );
+        assert_eq!(
+            class("Code: 516. DB::Exception: default: Authentication failed"),
+            FailureClass::Unauthorized
+        );
     }
 
     #[test]
     fn only_the_closed_list_is_a_records_fault() {
-        let faults: Vec<u32> = (0..2000).filter(|code| classify(*code, "") == FailureClass::RecordFault).collect();
+        let faults: Vec<u32> = (0..2000)
+            .filter(|code| classify(*code, "") == FailureClass::RecordFault)
+            .collect();
         assert_eq!(faults, [469]);
-        assert_eq!(class("Code: 117. DB::Exception: Cannot parse JSON object"), FailureClass::RecordFault);
-        assert_eq!(class("Code: 117. DB::Exception: Unknown field"), FailureClass::TableCheck);
+        assert_eq!(
+            class("Code: 117. DB::Exception: Cannot parse JSON object"),
+            FailureClass::RecordFault
+        );
+        assert_eq!(
+            class("Code: 117. DB::Exception: Unknown field"),
+            FailureClass::TableCheck
+        );
     }
 
     #[test]
     fn a_constraint_inside_a_view_is_the_views_fault() {
-        let text = "Code: 469. DB::Exception: Constraint is violated: while pushing to view ops.mv (…)";
+        let text =
+            "Code: 469. DB::Exception: Constraint is violated: while pushing to view ops.mv (…)";
         assert_eq!(class(text), FailureClass::MaterializedView);
-        assert_eq!(class("Code: 241. DB::Exception: memory: while pushing to view ops.mv"), FailureClass::Retry);
+        assert_eq!(
+            class("Code: 241. DB::Exception: memory: while pushing to view ops.mv"),
+            FailureClass::Retry
+        );
     }
 
     #[test]
@@ -164,7 +234,10 @@ mod tests {
 
     #[test]
     fn a_code_nobody_listed_is_held_not_dropped() {
-        assert_eq!(class("Code: 123456. DB::Exception: new"), FailureClass::Unknown);
+        assert_eq!(
+            class("Code: 123456. DB::Exception: new"),
+            FailureClass::Unknown
+        );
         assert!(FailureClass::Unknown.is_hold());
     }
 

@@ -26,7 +26,9 @@ pub struct Credentials {
 
 /// Why the credentials cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot read the credentials file {path}: {source}; it must hold the {what} and be readable by the worker")]
+#[error(
+    "cannot read the credentials file {path}: {source}; it must hold the {what} and be readable by the worker"
+)]
 pub struct CredentialsError {
     path: String,
     what: &'static str,
@@ -39,15 +41,24 @@ pub struct CredentialsError {
 /// Where a file is missing or unreadable.
 pub fn read_credentials(target: &ClickHouseTarget) -> Result<Credentials, CredentialsError> {
     let Some(folder) = &target.credentials_dir else {
-        return Ok(Credentials { username: "default".into(), password: SecretString::default() });
+        return Ok(Credentials {
+            username: "default".into(),
+            password: SecretString::default(),
+        });
     };
     let read = |what: &'static str| {
         let path = folder.join(what);
-        std::fs::read_to_string(&path)
-            .map_err(|source| CredentialsError { path: path.display().to_string(), what, source })
+        std::fs::read_to_string(&path).map_err(|source| CredentialsError {
+            path: path.display().to_string(),
+            what,
+            source,
+        })
     };
     let trimmed = |text: String| text.trim_end_matches(['\n', '\r']).to_owned();
-    Ok(Credentials { username: trimmed(read("username")?), password: trimmed(read("password")?).into() })
+    Ok(Credentials {
+        username: trimmed(read("username")?),
+        password: trimmed(read("password")?).into(),
+    })
 }
 
 /// A client of the target server; bodies are compressed by us, so its own compression is off.
@@ -79,11 +90,19 @@ pub struct Request {
 ///
 /// # Errors
 /// The classified failure; without an answer within `timeout` the outcome is unknown.
-pub async fn send_once(client: &Client, request: &Request, query_id: String, timeout: Duration) -> Result<(), Failure> {
+pub async fn send_once(
+    client: &Client,
+    request: &Request,
+    query_id: String,
+    timeout: Duration,
+) -> Result<(), Failure> {
     match tokio::time::timeout(timeout, send(client, request, query_id)).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => Err(classify_error(&error)),
-        Err(_) => Err(Failure::no_answer(&format!("no answer within {} s", timeout.as_secs()))),
+        Err(_) => Err(Failure::no_answer(&format!(
+            "no answer within {} s",
+            timeout.as_secs()
+        ))),
     }
 }
 
@@ -95,7 +114,9 @@ async fn send(client: &Client, request: &Request, query_id: String) -> Result<()
     let mut insert = client.insert_formatted_with(request.sql.as_str());
     let mut rest = request.body.clone();
     while !rest.is_empty() {
-        insert.send(rest.split_to(rest.len().min(CHUNK_BYTES))).await?;
+        insert
+            .send(rest.split_to(rest.len().min(CHUNK_BYTES)))
+            .await?;
     }
     insert.end().await
 }

@@ -11,10 +11,10 @@ use clickhouse_sink_crds::commit::{Range, set_token};
 use clickhouse_sink_crds::worker_config::Compression;
 use tokio::sync::watch;
 
+use super::backoff::decide_backoff;
 use super::class::{Failure, FailureClass};
 use super::client::{Request, send_once};
 use super::trouble::Troubles;
-use super::backoff::decide_backoff;
 use crate::batch::{Batch, Part};
 use crate::compress::compress_body;
 use crate::dead_letter::{self, Origin, Rejected};
@@ -70,7 +70,11 @@ struct Piece<'a> {
 
 /// Sends the rejects, then the rows; returns when all of it is acknowledged.
 pub async fn run_batch(context: &Arc<InsertContext>, batch: Batch) {
-    let rejects: Vec<_> = batch.parts.iter().filter(|part| !part.rejected.is_empty()).collect();
+    let rejects: Vec<_> = batch
+        .parts
+        .iter()
+        .filter(|part| !part.rejected.is_empty())
+        .collect();
     for part in rejects {
         send_rejected(context, batch.id, part, &part.rejected).await;
     }
@@ -89,7 +93,12 @@ fn count_batch(metrics: &Metrics, batch: &Batch) {
 
 fn whole_piece(part: &Part) -> Option<Piece<'_>> {
     let rows = part.rows.as_ref()?;
-    Some(Piece { part, block: Arc::clone(&rows.block), first_row: 0, range: part.range.clone() })
+    Some(Piece {
+        part,
+        block: Arc::clone(&rows.block),
+        first_row: 0,
+        range: part.range.clone(),
+    })
 }
 
 /// Sends the pieces under one token; a record's fault splits them until the refused record is alone.
@@ -131,13 +140,19 @@ fn split_rows(piece: Piece<'_>) -> Split<'_> {
         part: piece.part,
         block: Arc::new(piece.block.slice(0..middle)),
         first_row: piece.first_row,
-        range: Range { end: offset, ..piece.range.clone() },
+        range: Range {
+            end: offset,
+            ..piece.range.clone()
+        },
     };
     let right = Piece {
         part: piece.part,
         block: Arc::new(piece.block.slice(middle..piece.block.rows())),
         first_row: piece.first_row + middle,
-        range: Range { start: offset, ..piece.range },
+        range: Range {
+            start: offset,
+            ..piece.range
+        },
     };
     Split::Halves(vec![left], vec![right])
 }
@@ -147,7 +162,12 @@ fn row_offset(part: &Part, row: usize) -> Option<i64> {
 }
 
 /// A record that the table refuses: its payload is read again and goes to the dead letters.
-async fn send_refused(context: &Arc<InsertContext>, batch: u64, piece: &Piece<'_>, failure: &Failure) {
+async fn send_refused(
+    context: &Arc<InsertContext>,
+    batch: u64,
+    piece: &Piece<'_>,
+    failure: &Failure,
+) {
     let Some(offset) = row_offset(piece.part, piece.first_row) else {
         return;
     };
@@ -157,16 +177,33 @@ async fn send_refused(context: &Arc<InsertContext>, batch: u64, piece: &Piece<'_
     send_rejected(context, batch, piece.part, &[record]).await;
 }
 
-async fn read_again(context: &Arc<InsertContext>, batch: u64, part: &Part, offset: i64) -> Rejected {
+async fn read_again(
+    context: &Arc<InsertContext>,
+    batch: u64,
+    part: &Part,
+    offset: i64,
+) -> Rejected {
     let mut failures = 0;
     loop {
-        let (records, topic, partition) = (Arc::clone(&context.records), Arc::clone(&part.topic), part.range.partition);
-        let read = tokio::task::spawn_blocking(move || records.read(&topic, partition, offset)).await;
+        let (records, topic, partition) = (
+            Arc::clone(&context.records),
+            Arc::clone(&part.topic),
+            part.range.partition,
+        );
+        let read =
+            tokio::task::spawn_blocking(move || records.read(&topic, partition, offset)).await;
         match read.unwrap_or_else(|error| Err(error.to_string())) {
             Ok(record) => return record.unwrap_or_else(|| gone(offset)),
             Err(text) => {
                 failures += 1;
-                wait_after(context, batch, std::slice::from_ref(&part), &Failure::no_answer(&text), failures).await;
+                wait_after(
+                    context,
+                    batch,
+                    std::slice::from_ref(&part),
+                    &Failure::no_answer(&text),
+                    failures,
+                )
+                .await;
             }
         }
     }
@@ -187,12 +224,20 @@ const fn gone(offset: i64) -> Rejected {
 }
 
 /// Writes dead letters, for as long as it takes.
-async fn send_rejected(context: &Arc<InsertContext>, batch: u64, part: &Part, rejected: &[Rejected]) {
+async fn send_rejected(
+    context: &Arc<InsertContext>,
+    batch: u64,
+    part: &Part,
+    rejected: &[Rejected],
+) {
     let request = rejected_request(context, part, rejected);
     let mut failures = 0;
     while let Err(failure) = attempt(context, &request).await {
         failures += 1;
-        let held = Failure { message: format!("the rejected table refuses: {}", failure.message), ..failure };
+        let held = Failure {
+            message: format!("the rejected table refuses: {}", failure.message),
+            ..failure
+        };
         note(context, batch, &[part], &held, "DeadLetterUnavailable");
         pause(failures).await;
     }
@@ -215,18 +260,35 @@ fn rejected_request(context: &InsertContext, part: &Part, rejected: &[Rejected])
     for record in rejected {
         dead_letter::render_row(&mut body, &origin, record, now_ms);
     }
-    let settings = context.table.settings().into_iter().filter(|(name, _)| name != "decompress");
-    Request { sql: context.rejected_sql.clone(), settings: settings.collect(), body: Bytes::from(body) }
+    let settings = context
+        .table
+        .settings()
+        .into_iter()
+        .filter(|(name, _)| name != "decompress");
+    Request {
+        sql: context.rejected_sql.clone(),
+        settings: settings.collect(),
+        body: Bytes::from(body),
+    }
 }
 
-#[allow(clippy::disallowed_methods, reason = "rejected_at is wall time, for people; nothing is decided by it")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "rejected_at is wall time, for people; nothing is decided by it"
+)]
 fn unix_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// Tries the pieces until they are there (`Ok`) or a record in them is at fault (`Err`).
-async fn send_until_settled(context: &Arc<InsertContext>, batch: &Batch, pieces: &[Piece<'_>]) -> Result<(), Failure> {
+async fn send_until_settled(
+    context: &Arc<InsertContext>,
+    batch: &Batch,
+    pieces: &[Piece<'_>],
+) -> Result<(), Failure> {
     let request = encode(context, &batch.cluster_id, pieces).await;
     let batch = batch.id;
     let parts: Vec<&Part> = pieces.iter().map(|piece| piece.part).collect();
@@ -238,7 +300,9 @@ async fn send_until_settled(context: &Arc<InsertContext>, batch: &Batch, pieces:
             return Ok(());
         };
         failures += 1;
-        if needs_check(failure.class) && check_again(context, report.sequence).await.is_as_declared() {
+        if needs_check(failure.class)
+            && check_again(context, report.sequence).await.is_as_declared()
+        {
             if failure.class == FailureClass::RecordFault {
                 return Err(failure);
             }
@@ -255,14 +319,23 @@ async fn attempt(context: &InsertContext, request: &Request) -> Result<(), Failu
     let started = Instant::now();
     let query_id = context.table.next_query_id(context.shard);
     let result = send_once(&context.client, request, query_id, context.timeout).await;
-    context.metrics.attempt_seconds.observe(started.elapsed().as_secs_f64());
+    context
+        .metrics
+        .attempt_seconds
+        .observe(started.elapsed().as_secs_f64());
     match &result {
         Ok(()) => {
             context.metrics.inserts.inc();
             context.metrics.bytes_sent.inc_by(request.body.len() as u64);
         }
         Err(failure) => {
-            context.metrics.retries.get_or_create(&ClassLabel { class: failure.class.reason() }).inc();
+            context
+                .metrics
+                .retries
+                .get_or_create(&ClassLabel {
+                    class: failure.class.reason(),
+                })
+                .inc();
         }
     }
     result
@@ -271,23 +344,37 @@ async fn attempt(context: &InsertContext, request: &Request) -> Result<(), Failu
 /// The body of all pieces: one Native block each, under one token.
 async fn encode(context: &Arc<InsertContext>, cluster_id: &str, pieces: &[Piece<'_>]) -> Request {
     let ranges: Vec<Range> = pieces.iter().map(|piece| piece.range.clone()).collect();
-    let blocks: Vec<Arc<Block>> = pieces.iter().map(|piece| Arc::clone(&piece.block)).collect();
+    let blocks: Vec<Arc<Block>> = pieces
+        .iter()
+        .map(|piece| Arc::clone(&piece.block))
+        .collect();
     let compression = context.compression;
     let encoded = tokio::task::spawn_blocking(move || encode_blocks(&blocks, compression)).await;
     // A panic while encoding is a bug; passing it on ends the process, and the ranges are replayed.
     let body = encoded.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
-    let settings = vec![("insert_deduplication_token".into(), set_token(&context.group_id, cluster_id, &ranges))];
-    Request { sql: context.insert_sql.clone(), settings, body: Bytes::from(body) }
+    let settings = vec![(
+        "insert_deduplication_token".into(),
+        set_token(&context.group_id, cluster_id, &ranges),
+    )];
+    Request {
+        sql: context.insert_sql.clone(),
+        settings,
+        body: Bytes::from(body),
+    }
 }
 
 /// The request with the settings that fit the table as it is now: it may have changed since the last try.
 fn pin_settings(context: &InsertContext, request: &Request) -> Request {
     let settings = [context.table.settings(), request.settings.clone()].concat();
-    Request { settings, ..request.clone() }
+    Request {
+        settings,
+        ..request.clone()
+    }
 }
 
 fn encode_blocks(blocks: &[Arc<Block>], compression: Compression) -> Vec<u8> {
-    let mut native = Vec::with_capacity(blocks.iter().map(|block| block.bytes()).max().unwrap_or(0) + 4096);
+    let mut native =
+        Vec::with_capacity(blocks.iter().map(|block| block.bytes()).max().unwrap_or(0) + 4096);
     let mut body = Vec::new();
     for block in blocks {
         native.clear();
@@ -330,7 +417,13 @@ async fn check_again(context: &InsertContext, sequence: u64) -> Arc<TableReport>
     }
 }
 
-async fn wait_after(context: &InsertContext, batch: u64, parts: &[&Part], failure: &Failure, failures: u32) {
+async fn wait_after(
+    context: &InsertContext,
+    batch: u64,
+    parts: &[&Part],
+    failure: &Failure,
+    failures: u32,
+) {
     note(context, batch, parts, failure, failure.class.reason());
     pause(failures).await;
 }
@@ -340,9 +433,24 @@ async fn pause(failures: u32) {
 }
 
 /// Tells people, and logs where the class of the trouble is new.
-fn note(context: &InsertContext, batch: u64, parts: &[&Part], failure: &Failure, reason: &'static str) {
-    let partitions: Vec<String> = parts.iter().map(|part| format!("{}/{}", part.topic, part.range.partition)).collect();
-    let is_new = context.troubles.note((context.shard, batch), failure, reason, &partitions, Instant::now());
+fn note(
+    context: &InsertContext,
+    batch: u64,
+    parts: &[&Part],
+    failure: &Failure,
+    reason: &'static str,
+) {
+    let partitions: Vec<String> = parts
+        .iter()
+        .map(|part| format!("{}/{}", part.topic, part.range.partition))
+        .collect();
+    let is_new = context.troubles.note(
+        (context.shard, batch),
+        failure,
+        reason,
+        &partitions,
+        Instant::now(),
+    );
     if is_new {
         tracing::warn!(batch, reason, code = failure.code, error = %failure.message, "An insert waits and is tried again.");
     }

@@ -38,13 +38,22 @@ const CONVERSION: &str = "input_format_native_allow_types_conversion";
 ///
 /// `wait_end_of_query` belongs to the HTTP interface and is in no server's list.
 #[must_use]
-pub fn plan_settings(known: &BTreeSet<String>, insert_timeout_seconds: u32, converts: bool) -> Vec<(String, String)> {
+pub fn plan_settings(
+    known: &BTreeSet<String>,
+    insert_timeout_seconds: u32,
+    converts: bool,
+) -> Vec<(String, String)> {
     let pinned = PINNED.iter().filter(|(name, _)| known.contains(*name));
-    let mut settings: Vec<_> = pinned.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let mut settings: Vec<_> = pinned
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect();
     if known.contains(CONVERSION) {
         settings.push((CONVERSION.into(), u8::from(converts).to_string()));
     }
-    settings.push(("max_execution_time".into(), insert_timeout_seconds.to_string()));
+    settings.push((
+        "max_execution_time".into(),
+        insert_timeout_seconds.to_string(),
+    ));
     settings.push(("wait_end_of_query".into(), "1".into()));
     settings.push(("decompress".into(), "1".into()));
     settings
@@ -57,14 +66,30 @@ mod tests {
     #[test]
     fn an_older_server_is_not_sent_what_it_does_not_know() {
         let known = BTreeSet::from(["async_insert".to_owned(), "optimize_on_insert".to_owned()]);
-        let names: Vec<String> = plan_settings(&known, 30, false).into_iter().map(|(name, _)| name).collect();
-        assert_eq!(names, ["async_insert", "optimize_on_insert", "max_execution_time", "wait_end_of_query", "decompress"]);
+        let names: Vec<String> = plan_settings(&known, 30, false)
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect();
+        assert_eq!(
+            names,
+            [
+                "async_insert",
+                "optimize_on_insert",
+                "max_execution_time",
+                "wait_end_of_query",
+                "decompress"
+            ]
+        );
     }
 
     #[test]
     fn the_server_converts_only_where_it_is_asked_to() {
         let known = BTreeSet::from([CONVERSION.to_owned()]);
-        let value = |converts| plan_settings(&known, 1, converts).into_iter().find(|(name, _)| name == CONVERSION);
+        let value = |converts| {
+            plan_settings(&known, 1, converts)
+                .into_iter()
+                .find(|(name, _)| name == CONVERSION)
+        };
         assert_eq!(value(false), Some((CONVERSION.to_owned(), "0".to_owned())));
         assert_eq!(value(true), Some((CONVERSION.to_owned(), "1".to_owned())));
     }
@@ -72,6 +97,8 @@ mod tests {
     #[test]
     fn equal_keys_in_one_block_are_all_stored() {
         let known = PINNED.iter().map(|(name, _)| (*name).to_owned()).collect();
-        assert!(plan_settings(&known, 1, false).contains(&("optimize_on_insert".into(), "0".into())));
+        assert!(
+            plan_settings(&known, 1, false).contains(&("optimize_on_insert".into(), "0".into()))
+        );
     }
 }

@@ -31,25 +31,52 @@ pub struct Troubles {
 
 impl Troubles {
     /// Notes a failure; returns true where its class is new for the batch (then it is worth a log line).
-    pub fn note(&self, key: (usize, u64), failure: &Failure, reason: &'static str, partitions: &[String], now: Instant) -> bool {
+    pub fn note(
+        &self,
+        key: (usize, u64),
+        failure: &Failure,
+        reason: &'static str,
+        partitions: &[String],
+        now: Instant,
+    ) -> bool {
         let mut troubles = self.by_batch.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = troubles.get(&key).filter(|trouble| trouble.class == failure.class && trouble.reason == reason);
+        let before = troubles
+            .get(&key)
+            .filter(|trouble| trouble.class == failure.class && trouble.reason == reason);
         let since = before.map_or(now, |trouble| trouble.since);
         let is_new = before.is_none();
         let message = failure.message.clone();
         let partitions = partitions.to_vec();
-        troubles.insert(key, Trouble { class: failure.class, reason, message, since, partitions });
+        troubles.insert(
+            key,
+            Trouble {
+                class: failure.class,
+                reason,
+                message,
+                since,
+                partitions,
+            },
+        );
         is_new
     }
 
     /// The batch is through; returns true where it was in trouble.
     pub fn clear(&self, key: (usize, u64)) -> bool {
-        self.by_batch.lock().unwrap_or_else(PoisonError::into_inner).remove(&key).is_some()
+        self.by_batch
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&key)
+            .is_some()
     }
 
     /// All troubles, oldest batch first.
     #[must_use]
     pub fn list(&self) -> Vec<Trouble> {
-        self.by_batch.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.by_batch
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .cloned()
+            .collect()
     }
 }

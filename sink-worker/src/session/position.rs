@@ -81,7 +81,10 @@ pub struct Facts<'a> {
 /// Decides where the session starts.
 #[must_use]
 pub fn decide_start(facts: &Facts<'_>) -> Start {
-    let own = facts.group.iter().find(|committed| committed.partition == facts.partition);
+    let own = facts
+        .group
+        .iter()
+        .find(|committed| committed.partition == facts.partition);
     let start = match own.and_then(|committed| Some((committed.offset?, &committed.metadata))) {
         Some((offset, metadata)) => start_from_position(facts, offset, metadata),
         None => create(facts, first_offset(facts), false),
@@ -90,7 +93,9 @@ pub fn decide_start(facts: &Facts<'_>) -> Start {
 }
 
 fn start_from_position(facts: &Facts<'_>, offset: i64, metadata: &[u8]) -> Start {
-    let ours = CommitMetadata::parse(metadata).ok().filter(|metadata| metadata.matches(offset));
+    let ours = CommitMetadata::parse(metadata)
+        .ok()
+        .filter(|metadata| metadata.matches(offset));
     let Some(metadata) = ours else {
         return create(facts, offset, true);
     };
@@ -105,7 +110,11 @@ fn start_from_position(facts: &Facts<'_>, offset: i64, metadata: &[u8]) -> Start
         epoch: metadata.epoch,
         first_partitions: metadata.first_partitions,
     };
-    Start::Resume { offset, identity, sequence: metadata.sequence }
+    Start::Resume {
+        offset,
+        identity,
+        sequence: metadata.sequence,
+    }
 }
 
 fn create(facts: &Facts<'_>, offset: i64, reset: bool) -> Start {
@@ -120,13 +129,19 @@ fn create(facts: &Facts<'_>, offset: i64, reset: bool) -> Start {
 
 /// The smallest partition count at a first start that any of the group's positions on this topic remembers.
 fn known_partitions(facts: &Facts<'_>) -> Option<u32> {
-    let ours = facts.group.iter().filter_map(|committed| CommitMetadata::parse(&committed.metadata).ok());
-    ours.filter(|metadata| metadata.topic_id == facts.topic_id).map(|metadata| metadata.first_partitions).min()
+    let ours = facts
+        .group
+        .iter()
+        .filter_map(|committed| CommitMetadata::parse(&committed.metadata).ok());
+    ours.filter(|metadata| metadata.topic_id == facts.topic_id)
+        .map(|metadata| metadata.first_partitions)
+        .min()
 }
 
 /// A partition that grew after the first start begins at its first record; another one where the user said.
 fn first_offset(facts: &Facts<'_>) -> i64 {
-    let grown = known_partitions(facts).is_some_and(|known| i64::from(facts.partition) >= i64::from(known));
+    let grown =
+        known_partitions(facts).is_some_and(|known| i64::from(facts.partition) >= i64::from(known));
     match facts.start_from {
         _ if grown => facts.low,
         StartFrom::Earliest => facts.low,

@@ -8,17 +8,31 @@ use proptest::prelude::*;
 use super::*;
 
 fn identity() -> Identity {
-    Identity { topic_id: "dG9waWMtaWQtMQ".into(), epoch: Epoch::from_random(0xab, false), first_partitions: 2 }
+    Identity {
+        topic_id: "dG9waWMtaWQtMQ".into(),
+        epoch: Epoch::from_random(0xab, false),
+        first_partitions: 2,
+    }
 }
 
 fn context() -> CommitContext {
-    CommitContext { table: "0a1b2c3d".into(), mapping: "ab12cd34".into() }
+    CommitContext {
+        table: "0a1b2c3d".into(),
+        mapping: "ab12cd34".into(),
+    }
 }
 
 fn running(offset: i64) -> (Session, Instant) {
     let now = Instant::now();
     let mut session = Session::new(now);
-    let read = session.on_start(Start::Resume { offset, identity: identity(), sequence: 4 }, now);
+    let read = session.on_start(
+        Start::Resume {
+            offset,
+            identity: identity(),
+            sequence: 4,
+        },
+        now,
+    );
     assert_eq!(read, Some(offset));
     (session, now)
 }
@@ -27,7 +41,16 @@ fn running(offset: i64) -> (Session, Instant) {
 fn nothing_is_read_before_the_first_position_is_committed() {
     let now = Instant::now();
     let mut session = Session::new(now);
-    assert_eq!(session.on_start(Start::Create { offset: 7, identity: identity() }, now), None);
+    assert_eq!(
+        session.on_start(
+            Start::Create {
+                offset: 7,
+                identity: identity()
+            },
+            now
+        ),
+        None
+    );
     assert!(!session.reads());
     let commit = session.next_commit(&context(), now).unwrap();
     assert_eq!(commit.offset, 7);
@@ -59,12 +82,23 @@ fn a_commit_of_unknown_outcome_is_sent_again_with_the_same_bytes_and_alone() {
     let first = session.next_commit(&context(), now).unwrap();
     session.on_cut(9);
     session.on_acknowledged(5, 9, now);
-    assert_eq!(session.next_commit(&context(), now), None, "one outstanding commit");
+    assert_eq!(
+        session.next_commit(&context(), now),
+        None,
+        "one outstanding commit"
+    );
     session.on_commit(CommitOutcome::Again, now, 0);
     let due = session.commit_due().unwrap();
-    assert_eq!(session.next_commit(&context(), now), None, "not before its time");
+    assert_eq!(
+        session.next_commit(&context(), now),
+        None,
+        "not before its time"
+    );
     let again = session.next_commit(&context(), due).unwrap();
-    assert_eq!((again.offset, &again.metadata, again.alone), (first.offset, &first.metadata, true));
+    assert_eq!(
+        (again.offset, &again.metadata, again.alone),
+        (first.offset, &first.metadata, true)
+    );
     session.on_commit(CommitOutcome::Applied, due, 0);
     assert_eq!(session.next_commit(&context(), due).unwrap().offset, 9);
 }
@@ -77,7 +111,17 @@ fn nothing_passes_a_closed_gate() {
     session.on_acknowledged(0, 5, now);
     assert_eq!(session.acknowledged(), 0);
     assert_eq!(session.next_commit(&context(), now), None);
-    assert_eq!(session.on_start(Start::Resume { offset: 3, identity: identity(), sequence: 1 }, now), None);
+    assert_eq!(
+        session.on_start(
+            Start::Resume {
+                offset: 3,
+                identity: identity(),
+                sequence: 1
+            },
+            now
+        ),
+        None
+    );
     assert!(session.is_drained());
 }
 
@@ -124,9 +168,21 @@ fn a_hold_keeps_its_beginning_while_its_reason_stays() {
     assert!(!session.wants_position(now));
     assert!(session.wants_position(later));
     session.hold("RetentionPassed", "still gone".into(), later);
-    let State::Held(hold) = session.state() else { panic!("held") };
+    let State::Held(hold) = session.state() else {
+        panic!("held")
+    };
     assert_eq!(hold.since, now);
-    assert_eq!(session.on_start(Start::Resume { offset: 0, identity: identity(), sequence: 1 }, later), Some(0));
+    assert_eq!(
+        session.on_start(
+            Start::Resume {
+                offset: 0,
+                identity: identity(),
+                sequence: 1
+            },
+            later
+        ),
+        Some(0)
+    );
     assert!(session.reads());
 }
 

@@ -6,7 +6,9 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use super::{Shard, ShardError};
-use crate::kafka::{CommitErrorClass, CommitItem, Fault, OpId, OpResult, TopicPartition, commit_error_class};
+use crate::kafka::{
+    CommitErrorClass, CommitItem, Fault, OpId, OpResult, TopicPartition, commit_error_class,
+};
 use crate::session::{CommitContext, CommitOutcome, CommitRequest};
 
 /// Requests that were not answered yet.
@@ -26,7 +28,9 @@ impl Shard {
         let Some(context) = self.commit_context() else {
             return;
         };
-        let wanted = self.slots.iter_mut().filter_map(|(key, slot)| Some((key.clone(), slot.session.next_commit(&context, now)?)));
+        let wanted = self.slots.iter_mut().filter_map(|(key, slot)| {
+            Some((key.clone(), slot.session.next_commit(&context, now)?))
+        });
         let (alone, together): (Vec<_>, Vec<_>) = wanted.partition(|(_, request)| request.alone);
         self.send_request(together, now);
         for single in alone {
@@ -36,19 +40,35 @@ impl Shard {
 
     fn commit_context(&self) -> Option<CommitContext> {
         let uuid = self.parts.table.report().uuid.clone()?;
-        let table = uuid.chars().filter(char::is_ascii_hexdigit).take(8).collect();
-        Some(CommitContext { table, mapping: self.parts.mapping.clone() })
+        let table = uuid
+            .chars()
+            .filter(char::is_ascii_hexdigit)
+            .take(8)
+            .collect();
+        Some(CommitContext {
+            table,
+            mapping: self.parts.mapping.clone(),
+        })
     }
 
     fn send_request(&mut self, requests: Vec<(TopicPartition, CommitRequest)>, now: Instant) {
         if requests.is_empty() {
             return;
         }
-        let items: Vec<CommitItem> = requests.iter().map(|(key, request)| commit_item(key, request)).collect();
+        let items: Vec<CommitItem> = requests
+            .iter()
+            .map(|(key, request)| commit_item(key, request))
+            .collect();
         let partitions: Vec<TopicPartition> = requests.into_iter().map(|(key, _)| key).collect();
         match self.consumer.commit(&items) {
             Ok(op) => {
-                self.commits.by_op.insert(op, Sent { partitions, at: now });
+                self.commits.by_op.insert(
+                    op,
+                    Sent {
+                        partitions,
+                        at: now,
+                    },
+                );
             }
             Err(error) => {
                 tracing::debug!(%error, "A commit was not sent and is tried again.");
@@ -63,7 +83,9 @@ impl Shard {
         while let Some((op, result)) = self.consumer.poll_ops() {
             any = true;
             match result {
-                OpResult::CommitDone { error, elements } => self.on_commit_done(op, error.as_ref(), &elements, now)?,
+                OpResult::CommitDone { error, elements } => {
+                    self.on_commit_done(op, error.as_ref(), &elements, now)?
+                }
                 other => self.on_lookup(op, other, now)?,
             }
         }
@@ -81,10 +103,16 @@ impl Shard {
         let Some(sent) = self.commits.by_op.remove(&op) else {
             return Ok(());
         };
-        self.parts.metrics.commit_seconds.observe(now.saturating_duration_since(sent.at).as_secs_f64());
+        self.parts
+            .metrics
+            .commit_seconds
+            .observe(now.saturating_duration_since(sent.at).as_secs_f64());
         let fault = error.or_else(|| elements.iter().find_map(|(_, fault)| fault.as_ref()));
         let Some(fault) = fault else {
-            self.parts.metrics.commits.inc_by(sent.partitions.len() as u64);
+            self.parts
+                .metrics
+                .commits
+                .inc_by(sent.partitions.len() as u64);
             return self.settle_applied(&sent.partitions, now);
         };
         self.parts.metrics.commit_retries.inc();
@@ -97,7 +125,11 @@ impl Shard {
         Ok(())
     }
 
-    fn settle_applied(&mut self, partitions: &[TopicPartition], now: Instant) -> Result<(), ShardError> {
+    fn settle_applied(
+        &mut self,
+        partitions: &[TopicPartition],
+        now: Instant,
+    ) -> Result<(), ShardError> {
         for key in partitions {
             let Some(slot) = self.slots.get_mut(key) else {
                 continue;
@@ -144,18 +176,33 @@ mod tests {
     use crate::kafka::ErrorCode;
 
     fn fault(code: ErrorCode) -> Fault {
-        Fault { code, text: String::new() }
+        Fault {
+            code,
+            text: String::new(),
+        }
     }
 
     #[test]
     fn a_code_in_a_mixed_request_is_nobodys_verdict() {
-        assert_eq!(decide_outcome(&fault(ErrorCode::UNKNOWN_MEMBER_ID), 2), CommitOutcome::Again);
-        assert_eq!(decide_outcome(&fault(ErrorCode::UNKNOWN_MEMBER_ID), 1), CommitOutcome::Lost);
+        assert_eq!(
+            decide_outcome(&fault(ErrorCode::UNKNOWN_MEMBER_ID), 2),
+            CommitOutcome::Again
+        );
+        assert_eq!(
+            decide_outcome(&fault(ErrorCode::UNKNOWN_MEMBER_ID), 1),
+            CommitOutcome::Lost
+        );
     }
 
     #[test]
     fn a_rebalance_is_waited_for_with_the_same_bytes() {
-        assert_eq!(decide_outcome(&fault(ErrorCode::ILLEGAL_GENERATION), 1), CommitOutcome::Again);
-        assert_eq!(decide_outcome(&fault(ErrorCode::REBALANCE_IN_PROGRESS), 1), CommitOutcome::Again);
+        assert_eq!(
+            decide_outcome(&fault(ErrorCode::ILLEGAL_GENERATION), 1),
+            CommitOutcome::Again
+        );
+        assert_eq!(
+            decide_outcome(&fault(ErrorCode::REBALANCE_IN_PROGRESS), 1),
+            CommitOutcome::Again
+        );
     }
 }

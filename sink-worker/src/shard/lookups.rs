@@ -8,7 +8,10 @@ use std::time::{Duration, Instant};
 use clickhouse_sink_crds::worker_config::StartFrom;
 
 use super::{Shard, ShardError};
-use crate::kafka::{Fault, GroupOffset, KafkaError, OffsetResult, OffsetSpec, OpId, OpResult, TopicInfo, TopicPartition};
+use crate::kafka::{
+    Fault, GroupOffset, KafkaError, OffsetResult, OffsetSpec, OpId, OpResult, TopicInfo,
+    TopicPartition,
+};
 use crate::lane::Lane;
 use crate::session::position::{Committed, Facts, Start, decide_start};
 
@@ -63,7 +66,11 @@ struct Round {
 impl Round {
     const fn is_complete(&self) -> bool {
         let timestamp = !self.needs_timestamp || self.timestamp.is_some();
-        self.group.is_some() && self.topics.is_some() && self.low.is_some() && self.high.is_some() && timestamp
+        self.group.is_some()
+            && self.topics.is_some()
+            && self.low.is_some()
+            && self.high.is_some()
+            && timestamp
     }
 }
 
@@ -77,7 +84,12 @@ impl Shard {
     }
 
     fn send_round(&mut self, now: Instant) {
-        if self.lookups.round.as_ref().is_some_and(|round| now < round.since + ROUND_TIMEOUT) {
+        if self
+            .lookups
+            .round
+            .as_ref()
+            .is_some_and(|round| now < round.since + ROUND_TIMEOUT)
+        {
             return;
         }
         let early = self.lookups.retry_at.is_some_and(|at| now < at);
@@ -85,7 +97,11 @@ impl Shard {
         if early || self.parts.table.report().uuid.is_none() {
             return;
         }
-        let wanted = self.slots.iter().filter(|(_, slot)| slot.session.wants_position(now)).map(|(key, _)| key.clone());
+        let wanted = self
+            .slots
+            .iter()
+            .filter(|(_, slot)| slot.session.wants_position(now))
+            .map(|(key, _)| key.clone());
         let wanted: Vec<TopicPartition> = wanted.collect();
         if wanted.is_empty() {
             return;
@@ -97,17 +113,39 @@ impl Shard {
     }
 
     fn ask_round(&mut self, wanted: Vec<TopicPartition>, now: Instant) -> Result<(), KafkaError> {
-        let with = |spec: OffsetSpec| wanted.iter().map(|key| (key.clone(), spec)).collect::<Vec<_>>();
+        let with = |spec: OffsetSpec| {
+            wanted
+                .iter()
+                .map(|key| (key.clone(), spec))
+                .collect::<Vec<_>>()
+        };
         let group_id = self.parts.config.kafka.group_id.clone();
         let mut asked = vec![
-            (self.consumer.list_group_offsets(&group_id, None)?, Question::Group),
-            (self.consumer.describe_topics(&self.parts.config.kafka.topics)?, Question::Topics),
-            (self.consumer.list_offsets(&with(OffsetSpec::Earliest), false)?, Question::Low),
-            (self.consumer.list_offsets(&with(OffsetSpec::Latest), false)?, Question::High),
+            (
+                self.consumer.list_group_offsets(&group_id, None)?,
+                Question::Group,
+            ),
+            (
+                self.consumer
+                    .describe_topics(&self.parts.config.kafka.topics)?,
+                Question::Topics,
+            ),
+            (
+                self.consumer
+                    .list_offsets(&with(OffsetSpec::Earliest), false)?,
+                Question::Low,
+            ),
+            (
+                self.consumer
+                    .list_offsets(&with(OffsetSpec::Latest), false)?,
+                Question::High,
+            ),
         ];
         let needs_timestamp = match self.parts.config.kafka.start_from {
             StartFrom::TimestampMs(ms) => {
-                let op = self.consumer.list_offsets(&with(OffsetSpec::TimestampMs(ms)), false)?;
+                let op = self
+                    .consumer
+                    .list_offsets(&with(OffsetSpec::TimestampMs(ms)), false)?;
                 asked.push((op, Question::Timestamp));
                 true
             }
@@ -115,7 +153,16 @@ impl Shard {
         };
         self.lookups.asked = asked.into_iter().collect();
         let (group, topics, low, high, timestamp) = (None, None, None, None, None);
-        self.lookups.round = Some(Round { wanted, since: now, group, topics, low, high, timestamp, needs_timestamp });
+        self.lookups.round = Some(Round {
+            wanted,
+            since: now,
+            group,
+            topics,
+            low,
+            high,
+            timestamp,
+            needs_timestamp,
+        });
         self.lookups.retry_at = None;
         Ok(())
     }
@@ -127,19 +174,35 @@ impl Shard {
     }
 
     fn send_ends(&mut self, now: Instant) {
-        if self.lookups.ends.is_some() || self.lookups.ends_due.is_some_and(|due| now < due) || self.slots.is_empty() {
+        if self.lookups.ends.is_some()
+            || self.lookups.ends_due.is_some_and(|due| now < due)
+            || self.slots.is_empty()
+        {
             return;
         }
         let starts = self.lookups.ends_asked % STARTS_EVERY == 1;
-        let spec = if starts { OffsetSpec::Earliest } else { OffsetSpec::Latest };
+        let spec = if starts {
+            OffsetSpec::Earliest
+        } else {
+            OffsetSpec::Latest
+        };
         let asked: Vec<_> = self.slots.keys().map(|key| (key.clone(), spec)).collect();
         self.lookups.ends_asked = self.lookups.ends_asked.wrapping_add(1);
         self.lookups.ends_due = Some(now + ENDS_PERIOD);
-        self.lookups.ends = self.consumer.list_offsets(&asked, true).ok().map(|op| (op, starts));
+        self.lookups.ends = self
+            .consumer
+            .list_offsets(&asked, true)
+            .ok()
+            .map(|op| (op, starts));
     }
 
     /// An answer to a question.
-    pub(super) fn on_lookup(&mut self, op: OpId, result: OpResult, now: Instant) -> Result<(), ShardError> {
+    pub(super) fn on_lookup(
+        &mut self,
+        op: OpId,
+        result: OpResult,
+        now: Instant,
+    ) -> Result<(), ShardError> {
         if let Some((_, starts)) = self.lookups.ends.filter(|(ends, _)| *ends == op) {
             self.lookups.ends = None;
             if let OpResult::Offsets(Ok(offsets)) = result {
@@ -165,11 +228,21 @@ impl Shard {
             return Ok(());
         };
         match (question, result) {
-            (Question::Group, OpResult::GroupOffsets(offsets)) => round.group = Some(checked_group(offsets?)?),
-            (Question::Topics, OpResult::Topics(topics)) => round.topics = Some(checked_topics(topics?)?),
-            (Question::Low, OpResult::Offsets(offsets)) => round.low = Some(checked_offsets(offsets?)?),
-            (Question::High, OpResult::Offsets(offsets)) => round.high = Some(checked_offsets(offsets?)?),
-            (Question::Timestamp, OpResult::Offsets(offsets)) => round.timestamp = Some(checked_offsets(offsets?)?),
+            (Question::Group, OpResult::GroupOffsets(offsets)) => {
+                round.group = Some(checked_group(offsets?)?)
+            }
+            (Question::Topics, OpResult::Topics(topics)) => {
+                round.topics = Some(checked_topics(topics?)?)
+            }
+            (Question::Low, OpResult::Offsets(offsets)) => {
+                round.low = Some(checked_offsets(offsets?)?)
+            }
+            (Question::High, OpResult::Offsets(offsets)) => {
+                round.high = Some(checked_offsets(offsets?)?)
+            }
+            (Question::Timestamp, OpResult::Offsets(offsets)) => {
+                round.timestamp = Some(checked_offsets(offsets?)?)
+            }
             _ => {}
         }
         Ok(())
@@ -197,12 +270,21 @@ impl Shard {
     /// Tokens name the cluster, so nothing is read before its id is known; it has come with the first answers.
     fn know_cluster(&mut self) -> bool {
         if self.cluster_id.is_empty() {
-            self.cluster_id = self.consumer.cluster_id(Duration::from_secs(2)).unwrap_or_default().into();
+            self.cluster_id = self
+                .consumer
+                .cluster_id(Duration::from_secs(2))
+                .unwrap_or_default()
+                .into();
         }
         !self.cluster_id.is_empty()
     }
 
-    fn on_start(&mut self, key: &TopicPartition, start: Start, now: Instant) -> Result<(), ShardError> {
+    fn on_start(
+        &mut self,
+        key: &TopicPartition,
+        start: Start,
+        now: Instant,
+    ) -> Result<(), ShardError> {
         log_start(key, &start);
         let Some(slot) = self.slots.get_mut(key) else {
             return Ok(());
@@ -214,7 +296,11 @@ impl Shard {
     }
 
     /// Fetching begins at an offset that is committed.
-    pub(super) fn start_reading(&mut self, key: &TopicPartition, offset: i64) -> Result<(), ShardError> {
+    pub(super) fn start_reading(
+        &mut self,
+        key: &TopicPartition,
+        offset: i64,
+    ) -> Result<(), ShardError> {
         if let Some(slot) = self.slots.get_mut(key) {
             let schema = std::sync::Arc::clone(&self.parts.schema);
             slot.lane = Some(Lane::new(key.topic.clone(), key.partition, schema, offset));
@@ -225,7 +311,8 @@ impl Shard {
 
     fn on_ends(&mut self, offsets: &[OffsetResult], starts: bool, now: Instant) {
         for result in offsets {
-            let (Some(slot), Some(offset)) = (self.slots.get_mut(&result.partition), result.offset) else {
+            let (Some(slot), Some(offset)) = (self.slots.get_mut(&result.partition), result.offset)
+            else {
                 continue;
             };
             if starts {
@@ -234,7 +321,11 @@ impl Shard {
             }
             slot.end = Some(offset);
             let behind = offset > slot.session.acknowledged() && slot.session.identity().is_some();
-            slot.behind_since = if behind { slot.behind_since.or(Some(now)) } else { None };
+            slot.behind_since = if behind {
+                slot.behind_since.or(Some(now))
+            } else {
+                None
+            };
         }
     }
 }
@@ -242,16 +333,23 @@ impl Shard {
 fn log_start(key: &TopicPartition, start: &Start) {
     let (topic, partition) = (&key.topic, key.partition);
     match start {
-        Start::Resume { offset, .. } => tracing::info!(%topic, partition, offset, "A partition goes on from its position."),
+        Start::Resume { offset, .. } => {
+            tracing::info!(%topic, partition, offset, "A partition goes on from its position.")
+        }
         Start::Create { offset, identity } => {
             tracing::info!(%topic, partition, offset, epoch = %identity.epoch, "A position is made.");
         }
-        Start::Hold { reason, message } => tracing::warn!(%topic, partition, reason, %message, "A partition is held."),
+        Start::Hold { reason, message } => {
+            tracing::warn!(%topic, partition, reason, %message, "A partition is held.")
+        }
     }
 }
 
 fn first_fault<'a>(faults: impl Iterator<Item = Option<&'a Fault>>) -> Result<(), Fault> {
-    faults.flatten().next().map_or(Ok(()), |fault| Err(fault.clone()))
+    faults
+        .flatten()
+        .next()
+        .map_or(Ok(()), |fault| Err(fault.clone()))
 }
 
 fn checked_group(offsets: Vec<GroupOffset>) -> Result<Vec<GroupOffset>, Fault> {
@@ -270,13 +368,24 @@ fn checked_offsets(offsets: Vec<OffsetResult>) -> Result<Vec<OffsetResult>, Faul
 }
 
 fn offset_in(results: Option<&Vec<OffsetResult>>, key: &TopicPartition) -> Option<i64> {
-    results?.iter().find(|result| &result.partition == key)?.offset
+    results?
+        .iter()
+        .find(|result| &result.partition == key)?
+        .offset
 }
 
 /// `None` where an answer says nothing about the partition; it is asked for again then.
 fn decide_in_round(round: &Round, key: &TopicPartition, start_from: StartFrom) -> Option<Start> {
-    let topic = round.topics.as_ref()?.iter().find(|topic| topic.topic == key.topic)?;
-    let of_topic = round.group.as_ref()?.iter().filter(|offset| offset.partition.topic == key.topic);
+    let topic = round
+        .topics
+        .as_ref()?
+        .iter()
+        .find(|topic| topic.topic == key.topic)?;
+    let of_topic = round
+        .group
+        .as_ref()?
+        .iter()
+        .filter(|offset| offset.partition.topic == key.topic);
     let group: Vec<Committed> = of_topic.map(committed).collect();
     Some(decide_start(&Facts {
         partition: key.partition,
@@ -292,5 +401,9 @@ fn decide_in_round(round: &Round, key: &TopicPartition, start_from: StartFrom) -
 }
 
 fn committed(offset: &GroupOffset) -> Committed {
-    Committed { partition: offset.partition.partition, offset: offset.offset, metadata: offset.metadata.clone() }
+    Committed {
+        partition: offset.partition.partition,
+        offset: offset.offset,
+        metadata: offset.metadata.clone(),
+    }
 }

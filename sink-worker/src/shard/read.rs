@@ -49,15 +49,27 @@ impl Shard {
     }
 
     fn reading(&self) -> Vec<TopicPartition> {
-        let reading = self.slots.iter().filter(|(_, slot)| slot.lane.is_some() && slot.session.reads());
+        let reading = self
+            .slots
+            .iter()
+            .filter(|(_, slot)| slot.lane.is_some() && slot.session.reads());
         reading.map(|(key, _)| key.clone()).collect()
     }
 
     fn read_slot(&mut self, key: &TopicPartition, fill: &Fill, now: Instant) -> Option<ReadResult> {
-        let room = (self.parts.config.batch.max_rows as usize).saturating_sub(fill.rows).clamp(1, RECORDS_PER_READ);
+        let room = (self.parts.config.batch.max_rows as usize)
+            .saturating_sub(fill.rows)
+            .clamp(1, RECORDS_PER_READ);
         let tombstones = self.parts.config.format.tombstones;
         let slot = self.slots.get_mut(key)?;
-        Some(read_into(&mut self.consumer, slot, &mut self.decoder, tombstones, room, now))
+        Some(read_into(
+            &mut self.consumer,
+            slot,
+            &mut self.decoder,
+            tombstones,
+            room,
+            now,
+        ))
     }
 
     fn count(&mut self, taken: &Taken) {
@@ -66,15 +78,25 @@ impl Shard {
     }
 
     /// A partition that cannot be read on keeps its place and says why; it is looked at again by itself.
-    fn hold_on_fault(&mut self, key: &TopicPartition, fault: &Fault, now: Instant) -> Result<(), ShardError> {
+    fn hold_on_fault(
+        &mut self,
+        key: &TopicPartition,
+        fault: &Fault,
+        now: Instant,
+    ) -> Result<(), ShardError> {
         if fault.code.is_informational() {
             return Ok(());
         }
         tracing::warn!(topic = %key.topic, partition = key.partition, error = %fault, "A partition cannot be read on.");
-        self.consumer.incremental_unassign(std::slice::from_ref(key))?;
+        self.consumer
+            .incremental_unassign(std::slice::from_ref(key))?;
         if let Some(slot) = self.slots.get_mut(key) {
             slot.lane = None;
-            slot.session.hold(reason_of(fault.code), format!("the partition cannot be read on: {fault}"), now);
+            slot.session.hold(
+                reason_of(fault.code),
+                format!("the partition cannot be read on: {fault}"),
+                now,
+            );
         }
         Ok(())
     }
@@ -82,12 +104,14 @@ impl Shard {
     /// How full the lanes are together.
     pub(super) fn fill(&self) -> Fill {
         let lanes = self.slots.values().filter_map(|slot| slot.lane.as_ref());
-        lanes.map(crate::lane::Lane::fill).fold(Fill::default(), |sum, lane| Fill {
-            rows: sum.rows + lane.rows,
-            bytes: sum.bytes + lane.bytes,
-            covered: sum.covered + lane.covered,
-            since: [sum.since, lane.since].into_iter().flatten().min(),
-        })
+        lanes
+            .map(crate::lane::Lane::fill)
+            .fold(Fill::default(), |sum, lane| Fill {
+                rows: sum.rows + lane.rows,
+                bytes: sum.bytes + lane.bytes,
+                covered: sum.covered + lane.covered,
+                since: [sum.since, lane.since].into_iter().flatten().min(),
+            })
     }
 
     /// Bytes buffered: what is filled, and what is in flight with its encoded copy.
@@ -107,8 +131,16 @@ impl Shard {
     }
 
     fn decide(&self, fill: &Fill, now: Instant) -> Cut {
-        let must = self.stop.is_some() || self.revocation.is_some() || (self.over_budget(fill) && self.in_flight.is_empty());
-        decide_cut(fill, &self.parts.config.batch, self.in_flight.len(), must, now)
+        let must = self.stop.is_some()
+            || self.revocation.is_some()
+            || (self.over_budget(fill) && self.in_flight.is_empty());
+        decide_cut(
+            fill,
+            &self.parts.config.batch,
+            self.in_flight.len(),
+            must,
+            now,
+        )
     }
 
     /// When the linger of what is filled ends.
@@ -125,15 +157,28 @@ impl Shard {
         if self.decide(&self.fill(), now) != Cut::Now {
             return false;
         }
-        let parts: Vec<Part> = self.slots.iter_mut().filter_map(|(key, slot)| cut_slot(key, slot)).collect();
-        let batch = Batch { id: self.next_batch, cluster_id: std::sync::Arc::clone(&self.cluster_id), parts };
+        let parts: Vec<Part> = self
+            .slots
+            .iter_mut()
+            .filter_map(|(key, slot)| cut_slot(key, slot))
+            .collect();
+        let batch = Batch {
+            id: self.next_batch,
+            cluster_id: std::sync::Arc::clone(&self.cluster_id),
+            parts,
+        };
         self.next_batch += 1;
         self.hand_over(batch, now);
         true
     }
 
     fn hand_over(&mut self, batch: Batch, now: Instant) {
-        let fallbacks: u64 = self.slots.values_mut().filter_map(|slot| slot.lane.as_mut()).map(crate::lane::Lane::take_fallbacks).sum();
+        let fallbacks: u64 = self
+            .slots
+            .values_mut()
+            .filter_map(|slot| slot.lane.as_mut())
+            .map(crate::lane::Lane::take_fallbacks)
+            .sum();
         self.parts.metrics.values_replaced.inc_by(fallbacks);
         if batch.rows() == 0 && batch.rejected() == 0 {
             return self.skip_by_rule(&batch, now);
@@ -148,7 +193,8 @@ impl Shard {
         for part in &batch.parts {
             let key = TopicPartition::new(part.topic.clone(), part.range.partition);
             if let Some(slot) = self.slots.get_mut(&key) {
-                slot.session.on_acknowledged(part.range.start, part.range.end, now);
+                slot.session
+                    .on_acknowledged(part.range.start, part.range.end, now);
             }
         }
     }
@@ -180,10 +226,27 @@ fn read_into(
         return result;
     };
     let outcome = consumer.read_batch(slot.handle, max, |fetched| match fetched {
-        Fetched::Record { offset, timestamp_ms, key, payload, headers } => {
+        Fetched::Record {
+            offset,
+            timestamp_ms,
+            key,
+            payload,
+            headers,
+        } => {
             result.taken.records += 1;
             result.taken.bytes += payload.map_or(0, |payload| payload.len() as u64);
-            lane.on_record(&Record { offset, timestamp_ms, key, payload, headers }, decoder, tombstones, now);
+            lane.on_record(
+                &Record {
+                    offset,
+                    timestamp_ms,
+                    key,
+                    payload,
+                    headers,
+                },
+                decoder,
+                tombstones,
+                now,
+            );
         }
         Fetched::Eof { offset } => lane.on_end(offset, now),
         Fetched::Error { fault, .. } => result.fault = Some(fault),
@@ -197,7 +260,9 @@ fn reason_of(code: ErrorCode) -> &'static str {
     match code {
         ErrorCode::AUTO_OFFSET_RESET | ErrorCode::OFFSET_OUT_OF_RANGE => "OffsetUnavailable",
         ErrorCode::NOT_IMPLEMENTED | ErrorCode::BAD_COMPRESSION => "UnsupportedCompression",
-        ErrorCode::TOPIC_AUTHORIZATION_FAILED | ErrorCode::GROUP_AUTHORIZATION_FAILED => "Unauthorized",
+        ErrorCode::TOPIC_AUTHORIZATION_FAILED | ErrorCode::GROUP_AUTHORIZATION_FAILED => {
+            "Unauthorized"
+        }
         _ => "UnknownError",
     }
 }

@@ -20,7 +20,9 @@ pub(super) struct Revocation {
 /// How long a revocation may drain: the final flush, but at most half of the poll interval.
 #[must_use]
 fn decide_revoke_timeout(final_flush_seconds: u32, max_poll_interval_ms: Option<&str>) -> Duration {
-    let interval = max_poll_interval_ms.and_then(|text| text.parse().ok()).unwrap_or(MAX_POLL_INTERVAL_MS);
+    let interval = max_poll_interval_ms
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(MAX_POLL_INTERVAL_MS);
     Duration::from_secs(u64::from(final_flush_seconds)).min(Duration::from_millis(interval / 2))
 }
 
@@ -32,10 +34,18 @@ impl Shard {
             any = true;
             match event {
                 MainEvent::Assign(partitions) => self.on_assign(&partitions, now)?,
-                MainEvent::Revoke { partitions, lost: true } => self.on_lost(&partitions)?,
-                MainEvent::Revoke { partitions, lost: false } => self.on_revoke(partitions, now),
+                MainEvent::Revoke {
+                    partitions,
+                    lost: true,
+                } => self.on_lost(&partitions)?,
+                MainEvent::Revoke {
+                    partitions,
+                    lost: false,
+                } => self.on_revoke(partitions, now),
                 MainEvent::RebalanceFailed(fault) => self.on_failed(&fault)?,
-                MainEvent::Error { fault, fatal: true, .. } => return Err(ShardError::Fatal(fault)),
+                MainEvent::Error {
+                    fault, fatal: true, ..
+                } => return Err(ShardError::Fatal(fault)),
                 MainEvent::Error { fault, .. } => self.on_error(&fault),
             }
         }
@@ -51,7 +61,14 @@ impl Shard {
         for key in partitions {
             let handle = self.consumer.split(key)?;
             let session = Session::new(now);
-            let slot = Slot { session, lane: None, handle, low: None, end: None, behind_since: None };
+            let slot = Slot {
+                session,
+                lane: None,
+                handle,
+                low: None,
+                end: None,
+                behind_since: None,
+            };
             self.slots.insert(key.clone(), slot);
         }
         Ok(())
@@ -60,21 +77,39 @@ impl Shard {
     /// Drains: what is filled is cut and sent, and waited for while the main queue is still polled.
     fn on_revoke(&mut self, partitions: Vec<TopicPartition>, now: Instant) {
         self.parts.metrics.rebalances.inc();
-        tracing::info!(partitions = partitions.len(), "Partitions are revoked and drained.");
+        tracing::info!(
+            partitions = partitions.len(),
+            "Partitions are revoked and drained."
+        );
         for key in &partitions {
             if let Some(slot) = self.slots.get_mut(key) {
                 slot.session.start_drain();
             }
         }
-        let interval = self.parts.config.kafka.properties.get("max.poll.interval.ms").map(String::as_str);
-        let timeout = decide_revoke_timeout(self.parts.config.shutdown.final_flush_timeout_seconds, interval);
-        self.revocation = Some(Revocation { partitions, deadline: now + timeout });
+        let interval = self
+            .parts
+            .config
+            .kafka
+            .properties
+            .get("max.poll.interval.ms")
+            .map(String::as_str);
+        let timeout = decide_revoke_timeout(
+            self.parts.config.shutdown.final_flush_timeout_seconds,
+            interval,
+        );
+        self.revocation = Some(Revocation {
+            partitions,
+            deadline: now + timeout,
+        });
     }
 
     /// The broker has given the partitions away already: nothing of them is committed.
     fn on_lost(&mut self, partitions: &[TopicPartition]) -> Result<(), ShardError> {
         self.parts.metrics.rebalances.inc();
-        tracing::warn!(partitions = partitions.len(), "Partitions were lost and are dropped without a commit.");
+        tracing::warn!(
+            partitions = partitions.len(),
+            "Partitions were lost and are dropped without a commit."
+        );
         self.release(partitions)
     }
 
@@ -102,17 +137,27 @@ impl Shard {
         let Some(revocation) = &self.revocation else {
             return Ok(());
         };
-        let drained = revocation.partitions.iter().all(|key| self.slots.get(key).is_none_or(|slot| slot.session.is_drained()));
+        let drained = revocation.partitions.iter().all(|key| {
+            self.slots
+                .get(key)
+                .is_none_or(|slot| slot.session.is_drained())
+        });
         if !drained && now < revocation.deadline {
             return Ok(());
         }
-        tracing::info!(partitions = revocation.partitions.len(), drained, "Revoked partitions were given up.");
+        tracing::info!(
+            partitions = revocation.partitions.len(),
+            drained,
+            "Revoked partitions were given up."
+        );
         let partitions = revocation.partitions.clone();
         self.release(&partitions)
     }
 
     pub(super) fn revocation_due(&self) -> Option<Instant> {
-        self.revocation.as_ref().map(|revocation| revocation.deadline)
+        self.revocation
+            .as_ref()
+            .map(|revocation| revocation.deadline)
     }
 
     fn on_error(&mut self, fault: &Fault) {
@@ -135,8 +180,14 @@ mod tests {
     #[test]
     fn a_revocation_takes_at_most_half_of_the_poll_interval() {
         assert_eq!(decide_revoke_timeout(20, None), Duration::from_secs(20));
-        assert_eq!(decide_revoke_timeout(20, Some("6000")), Duration::from_secs(3));
+        assert_eq!(
+            decide_revoke_timeout(20, Some("6000")),
+            Duration::from_secs(3)
+        );
         assert_eq!(decide_revoke_timeout(600, None), Duration::from_secs(60));
-        assert_eq!(decide_revoke_timeout(20, Some("soon")), Duration::from_secs(20));
+        assert_eq!(
+            decide_revoke_timeout(20, Some("soon")),
+            Duration::from_secs(20)
+        );
     }
 }

@@ -56,7 +56,8 @@ impl Shard {
             return None;
         }
         let deadline = self.begin_stop(now);
-        let drained = self.in_flight.is_empty() && self.slots.values().all(|slot| slot.session.is_drained());
+        let drained =
+            self.in_flight.is_empty() && self.slots.values().all(|slot| slot.session.is_drained());
         let hurry = self.parts.stop.hurry.load(Ordering::Acquire);
         (drained || hurry || now >= deadline).then_some(Stopped { drained })
     }
@@ -80,9 +81,14 @@ impl Shard {
     /// Closes the gates and leaves the group, within the close budget.
     pub(super) fn leave(mut self, stopped: Stopped) -> Stopped {
         let now = Instant::now();
-        tracing::info!(drained = stopped.drained, "The shard has drained and leaves.");
+        tracing::info!(
+            drained = stopped.drained,
+            "The shard has drained and leaves."
+        );
         let partitions: Vec<_> = self.slots.keys().cloned().collect();
-        self.slots.values_mut().for_each(|slot| slot.session.close());
+        self.slots
+            .values_mut()
+            .for_each(|slot| slot.session.close());
         self.slots.clear();
         if let Err(error) = self.consumer.incremental_unassign(&partitions) {
             tracing::debug!(%error, "The partitions were not given up by hand.");
@@ -93,8 +99,11 @@ impl Shard {
     }
 
     fn close(&mut self, now: Instant) {
-        let deadline = now + Duration::from_secs(u64::from(self.parts.config.shutdown.close_seconds));
-        if !self.coordinator_answers(deadline.min(now + COORDINATOR_TIMEOUT)) || self.consumer.close_async().is_err() {
+        let deadline =
+            now + Duration::from_secs(u64::from(self.parts.config.shutdown.close_seconds));
+        if !self.coordinator_answers(deadline.min(now + COORDINATOR_TIMEOUT))
+            || self.consumer.close_async().is_err()
+        {
             return;
         }
         while !self.closed() && Instant::now() < deadline {

@@ -21,8 +21,16 @@ impl Shard {
         self.published_at = Some(now);
         let fill = self.fill();
         let view = ShardView {
-            sessions: self.slots.iter().map(|(key, slot)| session_view(key, slot, now)).collect(),
-            holds: self.slots.iter().filter_map(|(key, slot)| hold_view(key, slot, now)).collect(),
+            sessions: self
+                .slots
+                .iter()
+                .map(|(key, slot)| session_view(key, slot, now))
+                .collect(),
+            holds: self
+                .slots
+                .iter()
+                .filter_map(|(key, slot)| hold_view(key, slot, now))
+                .collect(),
             buffered_bytes: self.buffered_bytes(&fill),
             in_flight: self.in_flight.len(),
             member: self.member,
@@ -41,17 +49,29 @@ fn session_view(key: &TopicPartition, slot: &Slot, now: Instant) -> SessionView 
         position: slot.session.acknowledged(),
         committed,
         end: slot.end,
-        lag: slot.end.zip(committed).map(|(end, committed)| (end - committed).max(0)),
-        log_start_distance: slot.low.zip(committed).map(|(low, committed)| (committed - low).max(0)),
+        lag: slot
+            .end
+            .zip(committed)
+            .map(|(end, committed)| (end - committed).max(0)),
+        log_start_distance: slot
+            .low
+            .zip(committed)
+            .map(|(low, committed)| (committed - low).max(0)),
         stalled_seconds: stalled_seconds(slot.behind_since, slot.session.progress_at(), now),
-        epoch: slot.session.identity().map(|identity| identity.epoch.to_string()),
+        epoch: slot
+            .session
+            .identity()
+            .map(|identity| identity.epoch.to_string()),
     }
 }
 
 /// Seconds since the last acknowledged progress, counted only while the log is ahead of the position.
 #[must_use]
 fn stalled_seconds(behind_since: Option<Instant>, progress_at: Instant, now: Instant) -> f64 {
-    behind_since.map_or(0.0, |since| now.saturating_duration_since(since.max(progress_at)).as_secs_f64())
+    behind_since.map_or(0.0, |since| {
+        now.saturating_duration_since(since.max(progress_at))
+            .as_secs_f64()
+    })
 }
 
 fn hold_view(key: &TopicPartition, slot: &Slot, now: Instant) -> Option<HoldView> {

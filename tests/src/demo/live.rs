@@ -31,18 +31,31 @@ pub(super) struct Live<'a> {
 impl<'a> Live<'a> {
     pub(super) fn new(demo: &'a Demo, records: u64) -> Self {
         let on_terminal = stdout().is_terminal();
-        Self { demo, records, before: None, printed: Instant::now(), on_terminal }
+        Self {
+            demo,
+            records,
+            before: None,
+            printed: Instant::now(),
+            on_terminal,
+        }
     }
 
     /// Shows the line until `done(produced, inserted)`.
-    pub(super) fn watch_until(&mut self, done: impl Fn(u64, u64) -> bool, stream: &Stream) -> Result<()> {
+    pub(super) fn watch_until(
+        &mut self,
+        done: impl Fn(u64, u64) -> bool,
+        stream: &Stream,
+    ) -> Result<()> {
         loop {
             let produced = stream.produced();
             let inserted = self.show(produced);
             if done(produced, inserted.unwrap_or(0)) {
                 return Ok(());
             }
-            ensure!(!stream.has_ended() || produced >= self.records, "the producer ended early");
+            ensure!(
+                !stream.has_ended() || produced >= self.records,
+                "the producer ended early"
+            );
             std::thread::park_timeout(TURN);
         }
     }
@@ -53,13 +66,15 @@ impl<'a> Live<'a> {
         self.watch_until(|_, _| Instant::now() >= until, stream)
     }
 
-    /// Shows the line until every offset is in the table and committed.
-    pub(super) fn drain(&mut self, produced: u64, patience: Duration) -> Result<()> {
-        eventually_eq(patience, "every offset is in the table", &produced, || {
+    /// Shows the line until so many distinct events are in the table, and every offset is committed.
+    pub(super) fn drain(&mut self, produced: u64, distinct: u64, patience: Duration) -> Result<()> {
+        eventually_eq(patience, "every event is in the table", &distinct, || {
             self.show(produced);
             self.demo.distinct()
         })?;
-        eventually_eq(patience, "every offset is committed", &0, || self.demo.lag())?;
+        eventually_eq(patience, "every offset is committed", &0, || {
+            self.demo.lag()
+        })?;
         self.note("Everything has arrived and is committed.");
         Ok(())
     }
@@ -78,7 +93,12 @@ impl<'a> Live<'a> {
             return inserted;
         }
         self.printed = now;
-        let line = render_line(produced, inserted, self.demo.lag().ok(), self.rate(inserted, now));
+        let line = render_line(
+            produced,
+            inserted,
+            self.demo.lag().ok(),
+            self.rate(inserted, now),
+        );
         if self.on_terminal {
             print!("\r\x1b[K{line}");
             // A terminal that is gone is no reason to end the demo.
@@ -97,13 +117,17 @@ impl<'a> Live<'a> {
         let Some((at, rows)) = before else {
             return 0;
         };
-        let millis = u64::try_from(now.duration_since(at).as_millis()).unwrap_or(u64::MAX).max(1);
+        let millis = u64::try_from(now.duration_since(at).as_millis())
+            .unwrap_or(u64::MAX)
+            .max(1);
         inserted.saturating_sub(rows) * 1000 / millis
     }
 }
 
 fn render_line(produced: u64, inserted: Option<u64>, lag: Option<i64>, rate: u64) -> String {
-    let inserted = inserted.map_or("ClickHouse is away".to_owned(), |rows| format!("inserted {rows:>9}"));
+    let inserted = inserted.map_or("ClickHouse is away".to_owned(), |rows| {
+        format!("inserted {rows:>9}")
+    });
     let lag = lag.map_or("?".to_owned(), |lag| lag.to_string());
     format!("  produced {produced:>9} | {inserted} | lag {lag:>8} | {rate:>7} rows/s")
 }
@@ -115,7 +139,10 @@ mod tests {
     #[test]
     fn the_line_says_so_when_clickhouse_is_away() {
         let line = render_line(10, None, Some(4), 0);
-        assert!(line.contains("ClickHouse is away") && line.contains("lag        4"), "{line}");
+        assert!(
+            line.contains("ClickHouse is away") && line.contains("lag        4"),
+            "{line}"
+        );
         assert!(render_line(10, Some(6), None, 3).contains("inserted         6"));
     }
 }

@@ -34,13 +34,21 @@ impl Demo {
     pub(super) fn prepare(stack: &mut Stack) -> Result<Self> {
         let own = stack.clickhouse().is_none() || stack.kafka().is_none();
         // A person's own servers may have seen a demo before.
-        let suffix = if own { format!("-{}", std::process::id()) } else { String::new() };
+        let suffix = if own {
+            format!("-{}", std::process::id())
+        } else {
+            String::new()
+        };
         let brokers = variable(stack, "KAFKA_BROKERS")?;
         let url = variable(stack, "CLICKHOUSE_URL")?;
-        let (topic, group) = (format!("vision-events{suffix}"), format!("ops-analytics{suffix}"));
+        let (topic, group) = (
+            format!("vision-events{suffix}"),
+            format!("ops-analytics{suffix}"),
+        );
         let database = format!("ops{}", suffix.replace('-', "_"));
         KafkaAdmin::new(&brokers).create_topic(&topic, 2, &[])?;
-        let mut manifest: Value = serde_yaml::from_str(EXAMPLE).context("the example cannot be parsed")?;
+        let mut manifest: Value =
+            serde_yaml::from_str(EXAMPLE).context("the example cannot be parsed")?;
         let kafka = &mut manifest["spec"]["kafka"];
         kafka["bootstrapServers"] = json!([brokers]);
         kafka["topics"] = json!([topic]);
@@ -48,7 +56,14 @@ impl Demo {
         manifest["spec"]["clickhouse"] = json!({ "url": url, "database": database });
         let yaml = serde_yaml::to_string(&manifest).context("the manifest cannot be written")?;
         let clickhouse = ClickHouseClient::new(&url)?;
-        Ok(Self { yaml, brokers, topic, group, table: format!("{database}.vision_events"), clickhouse })
+        Ok(Self {
+            yaml,
+            brokers,
+            topic,
+            group,
+            table: format!("{database}.vision_events"),
+            clickhouse,
+        })
     }
 
     /// Rows of the table, with `modifier` such as `FINAL`.
@@ -56,9 +71,10 @@ impl Demo {
         self.clickhouse.count(&format!("{} {modifier}", self.table))
     }
 
-    /// Distinct Kafka offsets in the table.
+    /// Distinct events in the table: neither copies of a replay nor merges change it.
     pub(super) fn distinct(&self) -> Result<u64> {
-        self.clickhouse.scalar(&format!("SELECT uniqExact(_partition, _offset) FROM {}", self.table))
+        self.clickhouse
+            .scalar(&format!("SELECT uniqExact(event_id) FROM {}", self.table))
     }
 
     /// Records that the group has not committed yet.
@@ -70,5 +86,7 @@ impl Demo {
 
 fn variable(stack: &Stack, name: &str) -> Result<String> {
     let found = stack.env().iter().find(|(variable, _)| variable == name);
-    found.map(|(_, value)| value.clone()).with_context(|| format!("the stack gives no {name}"))
+    found
+        .map(|(_, value)| value.clone())
+        .with_context(|| format!("the stack gives no {name}"))
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow};
 
 use super::sink::Demo;
-use crate::produce::{Producer, generated_event};
+use crate::produce::{Producer, stat_event};
 
 /// Events a second: the stream is to last long enough for its accidents.
 const RATE: u64 = 40_000;
@@ -45,15 +45,17 @@ impl Stream {
 
     /// Waits for the end.
     pub(super) fn finish(self) -> Result<()> {
-        self.thread.join().map_err(|_| anyhow!("the producer has panicked"))?
+        self.thread
+            .join()
+            .map_err(|_| anyhow!("the producer has panicked"))?
     }
 }
 
 fn produce(producer: &Producer, topic: &str, records: u64, produced: &AtomicU64) -> Result<()> {
     let started = Instant::now();
     for index in 0..records {
-        let partition = i32::from((index / 2) % 2 == 1);
-        producer.send_json(topic, partition, &generated_event(index))?;
+        let partition = i32::from(index % 2 == 1);
+        producer.send_json(topic, partition, &stat_event(partition, index))?;
         if index % CHUNK == CHUNK - 1 {
             producer.poll();
             produced.store(index + 1, Ordering::Relaxed);
