@@ -182,16 +182,20 @@ pub fn decide_cut(
     if fill.covered == 0 {
         return Cut::Fill(None);
     }
-    let full = is_full(fill, limits);
+    let is_filled = is_full(fill, limits);
     let allowed = if limits.linger_ms == 0 {
         1
     } else {
         MAX_IN_FLIGHT_PER_SHARD
     };
     if in_flight >= allowed && !drain {
-        return if full { Cut::Full } else { Cut::Fill(None) };
+        return if is_filled {
+            Cut::Full
+        } else {
+            Cut::Fill(None)
+        };
     }
-    if full || drain || limits.linger_ms == 0 {
+    if is_filled || drain || limits.linger_ms == 0 {
         return Cut::Now;
     }
     let due = fill

@@ -84,12 +84,12 @@ pub struct Origin {
 pub fn render_header() -> Vec<u8> {
     let mut body = Vec::with_capacity(1024);
     put_length(&mut body, COLUMNS.len());
-    COLUMNS
-        .iter()
-        .for_each(|(name, _)| put_bytes(&mut body, name.as_bytes()));
-    COLUMNS
-        .iter()
-        .for_each(|(_, data_type)| put_bytes(&mut body, data_type.as_bytes()));
+    for (name, _) in COLUMNS {
+        put_bytes(&mut body, name.as_bytes());
+    }
+    for (_, data_type) in COLUMNS {
+        put_bytes(&mut body, data_type.as_bytes());
+    }
     body
 }
 
@@ -139,10 +139,14 @@ fn put_bytes(body: &mut Vec<u8>, bytes: &[u8]) {
 fn put_length(body: &mut Vec<u8>, length: usize) {
     let mut rest = length;
     while rest >= 0x80 {
-        body.push((rest & 0x7f) as u8 | 0x80);
+        body.push(low_seven_bits(rest) | 0x80);
         rest >>= 7;
     }
-    body.push(rest as u8);
+    body.push(low_seven_bits(rest));
+}
+
+fn low_seven_bits(number: usize) -> u8 {
+    u8::try_from(number & 0x7f).unwrap_or(0x7f)
 }
 
 #[cfg(test)]

@@ -96,9 +96,9 @@ impl Lane {
             None if tombstones == Tombstones::Skip => self.skipped += 1,
             None => self.reject(record, &tombstone()),
             Some(payload) => match decoder.decode(payload, &at, &mut self.builder) {
-                Ok(decoded) => {
+                Ok(row) => {
                     self.offsets.push(record.offset);
-                    self.fallbacks += u64::from(decoded.fallbacks);
+                    self.fallbacks += u64::from(row.fallbacks);
                 }
                 Err(rejection) => self.reject(record, &rejection),
             },
@@ -124,7 +124,7 @@ impl Lane {
             timestamp_ms: record.timestamp_ms,
             key: record.key.map(<[u8]>::to_vec),
             payload: record.payload.unwrap_or_default().to_vec(),
-            headers: owned_headers(&record.headers),
+            headers: owned_headers(record.headers),
             column: rejection.column.clone().unwrap_or_default(),
             code: rejection.code.as_str(),
             reason: rejection.message.clone(),
@@ -186,7 +186,7 @@ fn tombstone() -> Rejection {
     }
 }
 
-fn owned_headers(headers: &Headers<'_>) -> Vec<(String, Vec<u8>)> {
+fn owned_headers(headers: Headers<'_>) -> Vec<(String, Vec<u8>)> {
     headers
         .iter()
         .map(|(name, value)| (name.to_owned(), value.unwrap_or_default().to_vec()))

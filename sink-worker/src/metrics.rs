@@ -311,9 +311,9 @@ impl Metrics {
     }
 
     fn set_partition_gauges(&self, view: &WorkerView) {
-        [&self.lag, &self.stalled, &self.log_start_distance]
-            .iter()
-            .for_each(|family| family.clear());
+        for family in [&self.lag, &self.stalled, &self.log_start_distance] {
+            family.clear();
+        }
         for session in &view.sessions {
             let label = PartitionLabel {
                 topic: session.topic.clone(),
@@ -323,12 +323,21 @@ impl Metrics {
                 family.get_or_create(&label).set(value);
             };
             if let Some(lag) = session.lag {
-                set(&self.lag, lag as f64);
+                set(&self.lag, gauge_value(lag));
             }
             set(&self.stalled, session.stalled_seconds);
             if let Some(distance) = session.log_start_distance {
-                set(&self.log_start_distance, distance as f64);
+                set(&self.log_start_distance, gauge_value(distance));
             }
         }
     }
+}
+
+/// A count as a gauge shows it.
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "a metric has 53 bits; above that the last digits do not matter"
+)]
+pub(crate) fn gauge_value(count: i64) -> f64 {
+    count as f64
 }

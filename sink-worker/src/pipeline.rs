@@ -217,10 +217,10 @@ fn build_settings(config: &WorkerConfig, index: usize) -> ConsumerSettings {
     settings
 }
 
-fn build_context(shared: &Shared, shard: usize, settings: Vec<(String, String)>) -> InsertContext {
+fn build_context(shared: &Shared, index: usize, settings: Vec<(String, String)>) -> InsertContext {
     let config = &shared.config;
     InsertContext {
-        shard,
+        shard: index,
         client: shared.client.clone(),
         insert_sql: render_insert(config, &shared.schema),
         rejected_sql: render_rejected_insert(config),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 /// A shard loop that has not turned for this long is stuck: liveness fails.
-const STUCK_AFTER: Duration = Duration::from_secs(60);
+const STUCK_AFTER: Duration = Duration::from_mins(1);
 
 /// One partition, as `/state` shows it.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -411,6 +411,10 @@ async fn fetch_settings(client: &Client) -> Result<BTreeSet<String>, Failure> {
     Ok(names.into_iter().collect())
 }
 
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "the shape that `map_err` takes"
+)]
 fn failed(error: clickhouse::error::Error) -> Failure {
     crate::insert::client::classify_error(&error)
 }

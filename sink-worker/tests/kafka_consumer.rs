@@ -2,6 +2,10 @@
 //!
 //! Must not be here: what the worker does with records; that is the pipeline's.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a test waits for what gives no sign, and names its topics by the wall clock"
+)]
 
 #[path = "kafka_consumer/harness.rs"]
 mod harness;

@@ -112,9 +112,9 @@ pub fn classify(code: u32, text: &str) -> FailureClass {
         117 if text.contains("JSON") => FailureClass::RecordFault,
         252 if text.contains("Too many partitions") => FailureClass::Configuration,
         192..=195 | 492 | 497 | 511 | 512 | 516 => FailureClass::Unauthorized,
-        16 | 60 | 81 | 10 | 8 | 218 => FailureClass::TableCheck,
-        6 | 7 | 26 | 27 | 33 | 38 | 41 | 53 | 69 | 70 | 72 | 117 | 128 | 131 | 190 | 321 | 349
-        | 407 | 441 | 467 | 691 => FailureClass::TableCheck,
+        // Missing table or column; and the data codes, which on a Native block mean drift or our bug.
+        16 | 60 | 81 | 10 | 8 | 218 | 6 | 7 | 26 | 27 | 33 | 38 | 41 | 53 | 69 | 70 | 72 | 117
+        | 128 | 131 | 190 | 321 | 349 | 407 | 441 | 467 | 691 => FailureClass::TableCheck,
         115 | 164 | 452 | 62 | 73 | 48 | 36 | 44 | 20 | 344 | 524 | 271 => {
             FailureClass::Configuration
         }

@@ -19,7 +19,7 @@ use crate::batch::{Batch, Part};
 use crate::compress::compress_body;
 use crate::dead_letter::{self, Origin, Rejected};
 use crate::decode::RejectCode;
-use crate::metrics::{ClassLabel, Metrics};
+use crate::metrics::{ClassLabel, Metrics, gauge_value};
 use crate::native::Block;
 use crate::table_watch::{TableReport, TableWatch};
 
@@ -88,7 +88,9 @@ pub async fn run_batch(context: &Arc<InsertContext>, batch: Batch) {
 fn count_batch(metrics: &Metrics, batch: &Batch) {
     metrics.rows_inserted.inc_by(batch.rows() as u64);
     metrics.records_skipped.inc_by(batch.skipped());
-    metrics.batch_rows.observe(batch.rows() as f64);
+    metrics
+        .batch_rows
+        .observe(gauge_value(i64::try_from(batch.rows()).unwrap_or(i64::MAX)));
 }
 
 fn whole_piece(part: &Part) -> Option<Piece<'_>> {
@@ -102,7 +104,7 @@ fn whole_piece(part: &Part) -> Option<Piece<'_>> {
 }
 
 /// Sends the pieces under one token; a record's fault splits them until the refused record is alone.
-async fn send_pieces<'a>(context: &Arc<InsertContext>, batch: &Batch, pieces: Vec<Piece<'a>>) {
+async fn send_pieces(context: &Arc<InsertContext>, batch: &Batch, pieces: Vec<Piece<'_>>) {
     let mut waiting = vec![pieces];
     while let Some(pieces) = waiting.pop() {
         let Err(failure) = send_until_settled(context, batch, &pieces).await else {
@@ -302,10 +304,9 @@ async fn send_until_settled(
         failures += 1;
         if needs_check(failure.class)
             && check_again(context, report.sequence).await.is_as_declared()
+            && failure.class == FailureClass::RecordFault
         {
-            if failure.class == FailureClass::RecordFault {
-                return Err(failure);
-            }
+            return Err(failure);
         }
         wait_after(context, batch, &parts, &failure, failures).await;
     }

@@ -84,7 +84,7 @@ impl Shard {
             any = true;
             match result {
                 OpResult::CommitDone { error, elements } => {
-                    self.on_commit_done(op, error.as_ref(), &elements, now)?
+                    self.on_commit_done(op, error.as_ref(), &elements, now)?;
                 }
                 other => self.on_lookup(op, other, now)?,
             }

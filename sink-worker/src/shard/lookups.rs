@@ -229,19 +229,19 @@ impl Shard {
         };
         match (question, result) {
             (Question::Group, OpResult::GroupOffsets(offsets)) => {
-                round.group = Some(checked_group(offsets?)?)
+                round.group = Some(checked_group(offsets?)?);
             }
             (Question::Topics, OpResult::Topics(topics)) => {
-                round.topics = Some(checked_topics(topics?)?)
+                round.topics = Some(checked_topics(topics?)?);
             }
             (Question::Low, OpResult::Offsets(offsets)) => {
-                round.low = Some(checked_offsets(offsets?)?)
+                round.low = Some(checked_offsets(offsets?)?);
             }
             (Question::High, OpResult::Offsets(offsets)) => {
-                round.high = Some(checked_offsets(offsets?)?)
+                round.high = Some(checked_offsets(offsets?)?);
             }
             (Question::Timestamp, OpResult::Offsets(offsets)) => {
-                round.timestamp = Some(checked_offsets(offsets?)?)
+                round.timestamp = Some(checked_offsets(offsets?)?);
             }
             _ => {}
         }
@@ -334,13 +334,13 @@ fn log_start(key: &TopicPartition, start: &Start) {
     let (topic, partition) = (&key.topic, key.partition);
     match start {
         Start::Resume { offset, .. } => {
-            tracing::info!(%topic, partition, offset, "A partition goes on from its position.")
+            tracing::info!(%topic, partition, offset, "A partition goes on from its position.");
         }
         Start::Create { offset, identity } => {
             tracing::info!(%topic, partition, offset, epoch = %identity.epoch, "A position is made.");
         }
         Start::Hold { reason, message } => {
-            tracing::warn!(%topic, partition, reason, %message, "A partition is held.")
+            tracing::warn!(%topic, partition, reason, %message, "A partition is held.");
         }
     }
 }

@@ -46,7 +46,7 @@ impl Shard {
                 MainEvent::Error {
                     fault, fatal: true, ..
                 } => return Err(ShardError::Fatal(fault)),
-                MainEvent::Error { fault, .. } => self.on_error(&fault),
+                MainEvent::Error { fault, .. } => log_error(&fault),
             }
         }
         Ok(any)
@@ -159,13 +159,13 @@ impl Shard {
             .as_ref()
             .map(|revocation| revocation.deadline)
     }
+}
 
-    fn on_error(&mut self, fault: &Fault) {
-        if fault.code.is_informational() {
-            tracing::debug!(error = %fault, "Kafka is not reachable for the moment.");
-        } else {
-            log_fault(fault);
-        }
+fn log_error(fault: &Fault) {
+    if fault.code.is_informational() {
+        tracing::debug!(error = %fault, "Kafka is not reachable for the moment.");
+    } else {
+        log_fault(fault);
     }
 }
 
@@ -184,7 +184,7 @@ mod tests {
             decide_revoke_timeout(20, Some("6000")),
             Duration::from_secs(3)
         );
-        assert_eq!(decide_revoke_timeout(600, None), Duration::from_secs(60));
+        assert_eq!(decide_revoke_timeout(600, None), Duration::from_mins(1));
         assert_eq!(
             decide_revoke_timeout(20, Some("soon")),
             Duration::from_secs(20)

@@ -28,8 +28,8 @@ impl Stream {
     pub(super) fn start(demo: &Demo, records: u64) -> Result<Self> {
         let produced = Arc::new(AtomicU64::new(0));
         let (counter, topic) = (Arc::clone(&produced), demo.topic.clone());
-        let producer = Producer::new(&demo.brokers)?;
-        let thread = std::thread::spawn(move || produce(&producer, &topic, records, &counter));
+        let source = Producer::new(&demo.brokers)?;
+        let thread = std::thread::spawn(move || produce(&source, &topic, records, &counter));
         Ok(Self { produced, thread })
     }
 
@@ -51,19 +51,19 @@ impl Stream {
     }
 }
 
-fn produce(producer: &Producer, topic: &str, records: u64, produced: &AtomicU64) -> Result<()> {
+fn produce(producer: &Producer, topic: &str, records: u64, counter: &AtomicU64) -> Result<()> {
     let started = Instant::now();
     for index in 0..records {
         let partition = i32::from(index % 2 == 1);
         producer.send_json(topic, partition, &stat_event(partition, index))?;
         if index % CHUNK == CHUNK - 1 {
             producer.poll();
-            produced.store(index + 1, Ordering::Relaxed);
+            counter.store(index + 1, Ordering::Relaxed);
             wait_until(started + Duration::from_millis((index + 1) * 1000 / RATE));
         }
     }
     producer.flush()?;
-    produced.store(records, Ordering::Relaxed);
+    counter.store(records, Ordering::Relaxed);
     Ok(())
 }
 

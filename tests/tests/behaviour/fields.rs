@@ -197,9 +197,9 @@ fn every_field_of_the_resource_has_a_test_and_every_test_of_a_field_its_field() 
 fn every_test_that_is_named_for_a_field_exists() {
     let root = workspace_dir();
     let mut sources = String::new();
-    ["tests", "sink-worker", "crds", "operator"]
-        .iter()
-        .for_each(|part| read_sources(&root.join(part), &mut sources));
+    for part in ["tests", "sink-worker", "crds", "operator"] {
+        read_sources(&root.join(part), &mut sources);
+    }
     let missing: Vec<&str> = TESTS
         .iter()
         .map(|(_, test)| *test)

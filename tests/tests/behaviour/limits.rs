@@ -228,7 +228,7 @@ fn one_sink_reads_several_topics_into_its_table() {
     (0..3).for_each(|index| {
         producer
             .send_json(&second, 0, &stat_event(1, index))
-            .unwrap()
+            .unwrap();
     });
     producer.flush().unwrap();
     let _worker = scene.start();

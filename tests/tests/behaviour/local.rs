@@ -190,7 +190,7 @@ fn check_files(folder: &Path) {
         let path = entry.unwrap().path();
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert!(
-            mode & 0o077 == 0 || path.ends_with("lock"),
+            mode.trailing_zeros() >= 6 || path.ends_with("lock"),
             "{}",
             path.display()
         );

@@ -67,7 +67,7 @@ fn an_open_transaction_does_not_raise_the_signal_and_an_aborted_one_is_passed_ov
     (0..3).for_each(|index| {
         transactions
             .send_json(&scene.topic, 0, &stat_event(0, index))
-            .unwrap()
+            .unwrap();
     });
     transactions.flush().unwrap();
     stays_eq(Duration::from_secs(4), "stalled_seconds", &0.0, || {
@@ -81,7 +81,7 @@ fn an_open_transaction_does_not_raise_the_signal_and_an_aborted_one_is_passed_ov
     (3..5).for_each(|index| {
         transactions
             .send_json(&scene.topic, 0, &stat_event(0, index))
-            .unwrap()
+            .unwrap();
     });
     transactions.abort().unwrap();
     // Three rows and a marker, two records that do not count and a marker.

@@ -1,6 +1,10 @@
 //! A sink with a topic, a database and a proxy of its own, and what tests ask about it.
 //!
 //! Must not be here: what a test expects.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a test waits for what gives no sign, and names its topics by the wall clock"
+)]
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -84,11 +88,11 @@ impl Scene {
     pub(crate) fn declared(&self) -> ClickHouseSink {
         let yaml = self.sink.yaml().unwrap();
         let manifests = parse_manifests(&yaml, "test.yaml").unwrap();
-        let sinks = manifests.into_iter().filter_map(|manifest| match manifest {
+        let mut sinks = manifests.into_iter().filter_map(|manifest| match manifest {
             Manifest::Sink(sink) => Some(*sink),
             Manifest::Secret(_) => None,
         });
-        sinks.last().unwrap()
+        sinks.next_back().unwrap()
     }
 
     pub(crate) fn config(&self) -> WorkerConfig {
@@ -125,6 +129,7 @@ impl Scene {
         worker
     }
 
+    #[allow(clippy::unused_self, reason = "reads as what the scene does")]
     pub(crate) fn wait_reading(&self, worker: &WorkerProcess) {
         eventually(SOON, "every session runs", || {
             let state = worker.state()?;
@@ -294,7 +299,9 @@ pub(crate) fn wait_not_ready(worker: &WorkerProcess, text: &str) -> String {
 
 /// Upper-case hex as the server's `hex()` writes it.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02X}")).collect()
+    bytes
+        .iter()
+        .fold(String::new(), |text, byte| format!("{text}{byte:02X}"))
 }
 
 /// A good event with one field replaced by raw JSON text.

@@ -41,7 +41,7 @@ fn trickle(scene: &Scene, tick: u64) {
     match tick {
         0 => scene.produce_night_shift(),
         1..=3 => {
-            (0..2).for_each(|partition| scene.produce_stats(partition, 4 * (tick - 1), 4 * tick))
+            (0..2).for_each(|partition| scene.produce_stats(partition, 4 * (tick - 1), 4 * tick));
         }
         _ => {}
     }

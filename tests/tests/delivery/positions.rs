@@ -201,9 +201,9 @@ fn a_partition_whose_records_are_gone_is_held_with_the_interval_until_an_admin_m
         .delete_records(&scene.topic, 0, 2)
         .unwrap();
     let mut held = scene.worker("held", &sink);
-    let hold = wait_hold(&held, "RetentionPassed");
-    let message = hold["message"].as_str().unwrap();
-    assert_eq!(hold["partition"], format!("{}/0", scene.topic));
+    let told = wait_hold(&held, "RetentionPassed");
+    let message = told["message"].as_str().unwrap();
+    assert_eq!(told["partition"], format!("{}/0", scene.topic));
     assert!(
         message.starts_with(
             "the position is 0, but Kafka's first record is 2: records 0 to 1 are gone"

@@ -110,7 +110,7 @@ impl Scene {
         (from..to).for_each(|index| {
             self.producer
                 .send_json(&self.topic, partition, &stat_event(partition, index))
-                .unwrap()
+                .unwrap();
         });
         self.producer.flush().unwrap();
     }
@@ -204,9 +204,9 @@ pub(crate) fn properties(others: &[(&str, &str)]) -> Value {
         "heartbeat.interval.ms": "500",
         "topic.metadata.refresh.interval.ms": "1000",
     });
-    others
-        .iter()
-        .for_each(|(name, value)| all[*name] = json!(value));
+    for (name, value) in others {
+        all[*name] = json!(value);
+    }
     all
 }
 
