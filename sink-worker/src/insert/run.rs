@@ -302,6 +302,8 @@ async fn send_until_settled(
             return Ok(());
         };
         failures += 1;
+        // Readiness learns of an outage by this look, and the next attempt waits until the server answers one.
+        context.table.check_now();
         if needs_check(failure.class)
             && check_again(context, report.sequence).await.is_as_declared()
             && failure.class == FailureClass::RecordFault
