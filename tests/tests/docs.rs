@@ -20,7 +20,13 @@ const REASONS: [(&str, &str); 7] = [
 ];
 
 /// Words of conditions that are no reasons, and the reason for nothing being wrong.
-const NOT_REASONS: [&str; 5] = ["Ready", "SpecValid", "SchemaInSync", "WorkersAvailable", "AsDeclared"];
+const NOT_REASONS: [&str; 5] = [
+    "Ready",
+    "SpecValid",
+    "SchemaInSync",
+    "WorkersAvailable",
+    "AsDeclared",
+];
 
 fn read(path: &str) -> String {
     fs::read_to_string(workspace_dir().join(path)).unwrap()
@@ -28,7 +34,10 @@ fn read(path: &str) -> String {
 
 /// `CamelCase` words in quotes after `before`.
 fn names_in(text: &str, before: &str) -> BTreeSet<String> {
-    let words = text.split(before).skip(1).filter_map(|rest| rest.split('"').next());
+    let words = text
+        .split(before)
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next());
     let is_name = |word: &&str| {
         word.starts_with(char::is_uppercase) && word.chars().all(char::is_alphanumeric)
     };
@@ -41,7 +50,10 @@ fn every_reason_that_a_person_can_be_told_is_explained_in_the_operations_documen
     let mut missing = Vec::new();
     for (file, before) in REASONS {
         let names = names_in(&read(file), before);
-        assert!(!names.is_empty(), "{file} names no reason any more: mend this test");
+        assert!(
+            !names.is_empty(),
+            "{file} names no reason any more: mend this test"
+        );
         missing.extend(names.into_iter().filter(|name| {
             !NOT_REASONS.contains(&name.as_str()) && !document.contains(&format!("`{name}`"))
         }));
@@ -54,15 +66,31 @@ fn every_code_of_a_rejected_record_is_in_the_guide() {
     let guide = read("docs/guide.md");
     let codes = names_in(&read("sink-worker/src/decode/fault.rs"), "=> \"");
     assert!(codes.len() >= 14, "found only {codes:?}");
-    let missing: Vec<&String> = codes.iter().filter(|code| !guide.contains(&format!("`{code}`"))).collect();
+    let missing: Vec<&String> = codes
+        .iter()
+        .filter(|code| !guide.contains(&format!("`{code}`")))
+        .collect();
     assert_eq!(missing, Vec::<&String>::new());
 }
 
 #[test]
 fn every_metric_that_the_operations_document_names_exists() {
     let source = read("sink-worker/src/metrics.rs");
-    for name in ["stalled_seconds", "lag_records", "log_start_distance_records", "holds", "buffered_bytes", "records_rejected"] {
-        assert!(source.contains(&format!("\"{name}\"")), "{name} is not registered");
-        assert!(read("docs/operations.md").contains(name), "{name} is not explained");
+    for name in [
+        "stalled_seconds",
+        "lag_records",
+        "log_start_distance_records",
+        "holds",
+        "buffered_bytes",
+        "records_rejected",
+    ] {
+        assert!(
+            source.contains(&format!("\"{name}\"")),
+            "{name} is not registered"
+        );
+        assert!(
+            read("docs/operations.md").contains(name),
+            "{name} is not explained"
+        );
     }
 }
