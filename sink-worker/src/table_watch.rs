@@ -42,6 +42,9 @@ pub struct TableReport {
     pub sequence: u64,
     /// What was found.
     pub state: TableState,
+    /// True where the last look that was answered found the table as declared. A server that does not answer changes
+    /// nothing about its table, so writes are tried on.
+    pub writable: bool,
     /// uuid of the table at the last look that found one.
     pub uuid: Option<String>,
     /// Settings that the server knows, once it has answered.
@@ -55,6 +58,7 @@ impl TableReport {
         Self {
             sequence: 0,
             state: TableState::Unknown,
+            writable: false,
             uuid: None,
             known_settings: Arc::default(),
             has_wider_types: false,
@@ -246,6 +250,7 @@ async fn fetch_report(client: &Client, table: &TargetTable, before: &TableReport
             let uuid = uuid.or_else(|| before.uuid.clone());
             TableReport {
                 sequence,
+                writable: state == TableState::AsDeclared,
                 state,
                 uuid,
                 known_settings,

@@ -302,7 +302,7 @@ async fn send_until_settled(
             return Ok(());
         };
         failures += 1;
-        // Readiness learns of an outage by this look, and the next attempt waits until the server answers one.
+        // Readiness learns of an outage by this look.
         context.table.check_now();
         if needs_check(failure.class)
             && check_again(context, report.sequence).await.is_as_declared()
@@ -387,12 +387,12 @@ fn encode_blocks(blocks: &[Arc<Block>], compression: Compression) -> Vec<u8> {
     body
 }
 
-/// Waits until the table is known and as declared; says why while it waits.
+/// Waits until the table is known to be as declared; says why while it waits.
 async fn wait_for_table(context: &InsertContext, batch: u64, parts: &[&Part]) -> Arc<TableReport> {
     let mut reports = context.table.subscribe();
     loop {
         let report = Arc::clone(&reports.borrow_and_update());
-        if report.is_as_declared() {
+        if report.writable {
             return report;
         }
         note(context, batch, parts, &report.as_failure(), report.reason());
