@@ -11,6 +11,7 @@ pub mod codegen;
 pub mod commit;
 pub mod data_type;
 pub mod expression;
+pub mod facts;
 pub mod fingerprint;
 pub mod manifest;
 pub mod names;

@@ -17,9 +17,9 @@ use crate::path::parse_path;
 use crate::quantity::parse_bytes;
 use crate::table::TableDefinition;
 use crate::worker_config::{
-    BatchLimits, ClickHouseTarget, ColumnMapping, DeadLetter, Delivery, KafkaSource, OnError,
-    OnMissing, RecordFormat, SinkIdentity, StartFrom, TargetTable, WORKER_CONFIG_VERSION,
-    WorkerConfig,
+    BatchLimits, ClickHouseTarget, ColumnMapping, DeadLetter, Delivery, GroupProtocol, KafkaSource,
+    OnDataLoss, OnError, OnMissing, RecordFormat, SinkIdentity, StartFrom, TargetTable,
+    WORKER_CONFIG_VERSION, WorkerConfig,
 };
 
 pub use tables::{
@@ -74,10 +74,14 @@ pub fn resolve(sink: &ClickHouseSink, inputs: &ResolveInputs) -> WorkerConfig {
         },
         dead_letter: DeadLetter {
             table: rejected_table_name(spec),
+            max_rejected_percent: 100,
         },
         shutdown: ShutdownBudget::new(unsigned(spec.shutdown.final_flush_timeout_seconds), 0),
         threads: unsigned(spec.workers.threads),
         memory_budget_bytes: bytes(&spec.workers.memory_budget),
+        memory_limit_bytes: None,
+        earlier: Vec::new(),
+        facts_path: None,
     }
 }
 
@@ -96,6 +100,8 @@ fn kafka(kafka: &KafkaSpec, default_group_id: &str) -> KafkaSource {
             .clone()
             .unwrap_or_else(|| default_group_id.to_owned()),
         start_from: start_from(kafka),
+        on_data_loss: OnDataLoss::Hold,
+        group_protocol: GroupProtocol::Classic,
         properties: kafka.properties.clone(),
     }
 }
@@ -165,6 +171,7 @@ fn batch(spec: &ClickHouseSinkSpec) -> BatchLimits {
         max_rows: unsigned(spec.batch.max_rows),
         max_bytes: bytes(&spec.batch.max_bytes),
         linger_ms: unsigned(spec.batch.linger_milliseconds),
+        max_inserts_per_second: 50,
         compression: spec.batch.compression,
     }
 }

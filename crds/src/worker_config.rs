@@ -43,6 +43,28 @@ pub struct WorkerConfig {
     pub threads: u32,
     /// Ceiling of everything that is buffered in the process, in bytes (librdkafka's queues included).
     pub memory_budget_bytes: u64,
+    /// What the process may use at all, in bytes; absent: what the machine gives. A declared range that does not fit is held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_limit_bytes: Option<u64>,
+    /// Mappings that a declared range may still name, newest first, at most [`MAX_EARLIER_MAPPINGS`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<EarlierMapping>,
+    /// The mounted document of facts ([`crate::facts::Facts`]), read again while the worker runs; absent: none are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts_path: Option<PathBuf>,
+}
+
+/// Most mappings before the present one that a worker can replay.
+pub const MAX_EARLIER_MAPPINGS: usize = 4;
+
+/// A mapping before the present one: what turns payload bytes into rows, and rows into blocks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EarlierMapping {
+    /// The table as it was declared then.
+    pub table: TargetTable,
+    /// How payload bytes were read then.
+    pub format: RecordFormat,
 }
 
 /// Namespace, name and uid of the resource.
@@ -69,6 +91,10 @@ pub struct KafkaSource {
     pub group_id: String,
     /// Where a partition that was never seen starts.
     pub start_from: StartFrom,
+    /// What to do where Kafka no longer has what the position points at.
+    pub on_data_loss: OnDataLoss,
+    /// How members share the partitions.
+    pub group_protocol: GroupProtocol,
     /// librdkafka settings of the user's, already checked against the refused ones.
     pub properties: BTreeMap<String, String>,
 }
@@ -83,6 +109,24 @@ pub enum StartFrom {
     Latest,
     /// The first record at or after a time, milliseconds since the epoch.
     TimestampMs(i64),
+}
+
+/// What to do where Kafka no longer has what the position points at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum OnDataLoss {
+    /// The partition is held until a person answers.
+    Hold,
+    /// It goes on behind the loss, which is recorded as a gap in the rejected table.
+    SkipAndRecord,
+}
+
+/// How members share the partitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum GroupProtocol {
+    /// The client's assignor, cooperative-sticky.
+    Classic,
+    /// The broker's assignor (KIP-848).
+    Consumer,
 }
 
 /// How payload bytes are read.
@@ -212,6 +256,8 @@ pub struct BatchLimits {
     pub max_bytes: u64,
     /// Milliseconds since the batch's first record; 0: whenever no INSERT is in flight.
     pub linger_ms: u32,
+    /// INSERTs a second of the whole sink that the linger may cause; a batch that is full does not wait for it.
+    pub max_inserts_per_second: u32,
     /// Compression of the request body.
     pub compression: Compression,
 }
@@ -242,6 +288,8 @@ pub struct Delivery {
 /// What is promised about each record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Guarantee {
+    /// Each record's row is in the table once: what is in flight is declared in the commit before it is sent.
+    ExactlyOnce,
     /// Never lost; a crash may replay what was inserted but not committed.
     AtLeastOnce,
 }
@@ -252,4 +300,6 @@ pub enum Guarantee {
 pub struct DeadLetter {
     /// Name of the rejected table, in the sink's database.
     pub table: String,
+    /// A range with a larger share of rejected records is held instead; percent, 100: never.
+    pub max_rejected_percent: u32,
 }

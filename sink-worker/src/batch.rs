@@ -227,6 +227,7 @@ mod tests {
             max_rows: 10,
             max_bytes: 1000,
             linger_ms,
+            max_inserts_per_second: 50,
             compression: Compression::Lz4,
         }
     }
