@@ -8,8 +8,13 @@ use std::time::{Duration, Instant};
 use clickhouse_sink_crds::commit::Range;
 use clickhouse_sink_crds::worker_config::BatchLimits;
 
+use tokio::sync::watch;
+
 use crate::dead_letter::Rejected;
+use crate::mapping::Mapping;
 use crate::native::Block;
+use crate::session::ReplayMode;
+use crate::session::gate::GateView;
 
 /// What one INSERT carries: a set of ranges, each of one partition, with the rows and rejects found in it.
 #[derive(Debug)]
@@ -18,8 +23,14 @@ pub struct Batch {
     pub id: u64,
     /// Id of the Kafka cluster, for the token.
     pub cluster_id: Arc<str>,
-    /// The ranges in the order in which they are sent.
+    /// The mapping that made the rows.
+    pub mapping: Arc<Mapping>,
+    /// The ranges in the order in which they are sent; exactly one where there is a gate.
     pub parts: Vec<Part>,
+    /// Says when the one range may be sent; absent where several partitions share an INSERT.
+    pub gate: Option<watch::Receiver<GateView>>,
+    /// How a range of an earlier session is sent; absent for one that was just cut.
+    pub replay: Option<ReplayMode>,
 }
 
 /// One range of one partition and what was found in it.
@@ -73,12 +84,6 @@ impl Batch {
     #[must_use]
     pub fn skipped(&self) -> u64 {
         self.parts.iter().map(|part| part.skipped).sum()
-    }
-
-    /// The ranges, in order.
-    #[must_use]
-    pub fn ranges(&self) -> Vec<Range> {
-        self.parts.iter().map(|part| part.range.clone()).collect()
     }
 }
 

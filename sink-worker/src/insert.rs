@@ -20,13 +20,55 @@ use self::run::InsertContext;
 use crate::batch::Batch;
 use crate::kafka::{TopicPartition, Waker};
 
-/// A batch that ClickHouse (and, for its rejects, the dead-letter store) has acknowledged.
+/// What the async side tells a shard.
 #[derive(Debug)]
-pub struct Acknowledged {
-    /// Number of the batch.
-    pub batch: u64,
-    /// The ranges: partition, start, end.
-    pub ranges: Vec<(TopicPartition, i64, i64)>,
+pub enum Report {
+    /// `ClickHouse` (and, for rejects, the dead-letter store) has acknowledged these ranges.
+    Acknowledged {
+        /// Number of the batch.
+        batch: u64,
+        /// Partition, start, end.
+        ranges: Vec<(TopicPartition, i64, i64)>,
+        /// True where the batch has ended; false while other parts of it are still on their way.
+        last: bool,
+    },
+    /// A record in `[start, end)` is at fault: the range wants to be replaced by `[start, at)` and `[at, end)`. The task
+    /// waits until the gate shows each half declared.
+    Split {
+        /// The partition.
+        partition: TopicPartition,
+        /// First offset of the range.
+        start: i64,
+        /// The offset behind its last one.
+        end: i64,
+        /// Where it is split.
+        at: i64,
+    },
+    /// The range cannot go on by itself; the task has ended, and the session is held.
+    Held {
+        /// Number of the batch.
+        batch: u64,
+        /// The partition.
+        partition: TopicPartition,
+        /// First offset of the range.
+        start: i64,
+        /// The offset behind its last one.
+        end: i64,
+        /// CamelCase reason.
+        reason: &'static str,
+        /// What was expected, what was found, what to do.
+        message: String,
+    },
+    /// The gate is closed: nothing more is done for this batch.
+    Dropped {
+        /// Number of the batch.
+        batch: u64,
+    },
+    /// The gaps of a partition are in the rejected table.
+    GapsRecorded {
+        /// The partition.
+        partition: TopicPartition,
+    },
 }
 
 /// Hands batches of one shard to the async side.

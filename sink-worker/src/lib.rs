@@ -15,6 +15,7 @@ pub mod http;
 pub mod insert;
 pub mod kafka;
 pub mod lane;
+pub mod mapping;
 pub mod metrics;
 pub mod native;
 pub mod pipeline;

@@ -8,7 +8,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use clickhouse::Client;
-use clickhouse_sink_crds::fingerprint::mapping_hash;
 use clickhouse_sink_crds::worker_config::WorkerConfig;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
@@ -30,8 +29,6 @@ use crate::table_watch::{TableWatch, run_table_watch};
 
 /// Share of the budget that librdkafka's queues may take, in percent; the rest is for batches.
 const FETCH_SHARE_PERCENT: u64 = 30;
-/// Goes up with every change of what the same bytes under the same mapping become.
-const DECODER_VERSION: u32 = 1;
 /// A record that is read again must come within this long.
 const REREAD_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -235,23 +232,6 @@ fn build_context(shared: &Shared, index: usize, settings: Vec<(String, String)>)
     }
 }
 
-fn render_insert(config: &WorkerConfig, schema: &Schema) -> String {
-    let columns = schema.insert_columns();
-    let names: Vec<String> = columns
-        .iter()
-        .map(|(name, _)| quote_identifier(name))
-        .collect();
-    let table = &config.table.expected;
-    let (database, name) = (
-        quote_identifier(&table.database),
-        quote_identifier(&table.name),
-    );
-    format!(
-        "INSERT INTO {database}.{name} ({}) FORMAT Native",
-        names.join(", ")
-    )
-}
-
 fn render_rejected_insert(config: &WorkerConfig) -> String {
     let names: Vec<String> = dead_letter::COLUMNS
         .iter()
@@ -265,12 +245,6 @@ fn render_rejected_insert(config: &WorkerConfig) -> String {
         "INSERT INTO {database}.{name} ({}) FORMAT RowBinaryWithNamesAndTypes",
         names.join(", ")
     )
-}
-
-/// A name as ClickHouse reads it back unchanged, whatever is in it.
-#[must_use]
-pub fn quote_identifier(name: &str) -> String {
-    format!("`{}`", name.replace('\\', "\\\\").replace('`', "\\`"))
 }
 
 impl Pipeline {
@@ -337,18 +311,5 @@ impl RecordSource for KafkaRecords {
             code: "",
             reason: String::new(),
         }))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_hostile_name_stays_one_identifier() {
-        assert_eq!(
-            quote_identifier("a`; DROP TABLE t; --\\"),
-            "`a\\`; DROP TABLE t; --\\\\`"
-        );
     }
 }

@@ -1,28 +1,45 @@
 //! The session of one partition, from its assignment to its end: a pure state machine.
 //!
-//! `Fetching → Creating → Running → Draining → Closed`, and `Held(reason)`. Events and `now` come in, the answers say
-//! what to commit and when to read. Must not be here: I/O, clocks, randomness (the epoch's number is passed in).
+//! `Fetching → (Recording →) Checking | Creating → Replaying → Running → Draining → Closed`, and `Held`. Events and
+//! `now` come in; the answers say what to commit, what to read, and (the gate) what may be sent. Must not be here: I/O,
+//! clocks, randomness (numbers are passed in).
 
+mod commit;
+pub mod gate;
 pub mod position;
+pub mod ranges;
+pub mod time;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use clickhouse_sink_crds::commit::{CommitMetadata, MetadataError};
+use clickhouse_sink_crds::worker_config::Guarantee;
 
-use self::position::{Identity, Start};
-use crate::insert::backoff::decide_backoff;
+pub use self::commit::{CommitContext, CommitOutcome, CommitRequest};
+use self::commit::CommitState;
+use self::gate::{Declared, GateView, MAX_DECLARATION_AGE};
+use self::position::{Gap, Identity, Start};
+use self::ranges::{MAX_RUNNING, MAX_SPLITTING, Ranges, Stage};
+pub use self::time::Now;
 
 /// A held session looks again after this long.
 pub const HOLD_RETRY: Duration = Duration::from_secs(5);
+/// What is acknowledged is committed after this long at the latest, however long the linger is.
+pub const LONGEST_TAIL: Duration = Duration::from_secs(5);
 
 /// Where a session stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     /// Its position, topic id and watermarks are being asked for.
     Fetching,
+    /// What Kafka has lost is being written to the rejected table; the position moves after that.
+    Recording,
     /// Its first position is being committed; nothing is read before that is acknowledged.
     Creating,
+    /// The position and the plan that were found are being committed as they are.
+    Checking,
+    /// Declared ranges of an earlier session are read and sent again, exactly as they were cut.
+    Replaying,
     /// Reading, cutting, sending, committing.
     Running,
     /// Nothing more is read; what is in flight is waited for.
@@ -39,7 +56,10 @@ impl State {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Fetching => "Fetching",
+            Self::Recording => "Recording",
             Self::Creating => "Creating",
+            Self::Checking => "Checking",
+            Self::Replaying => "Replaying",
             Self::Running => "Running",
             Self::Draining => "Draining",
             Self::Held(_) => "Held",
@@ -53,6 +73,8 @@ impl State {
 pub struct Hold {
     /// CamelCase reason.
     pub reason: &'static str,
+    /// What exactly is held (offsets, ids): another one is another hold, with another id.
+    pub about: String,
     /// What was expected, what was found, what to do.
     pub message: String,
     /// When it began.
@@ -61,76 +83,82 @@ pub struct Hold {
     pub retry_at: Instant,
 }
 
-/// A commit to send, exactly these bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CommitRequest {
-    /// Committed offset: everything before it is acknowledged.
-    pub offset: i64,
-    /// Metadata of delivery.md.
-    pub metadata: String,
-    /// True for a retry after an unknown outcome: it must travel in a request of its own.
-    pub alone: bool,
-}
-
-/// What became of a commit.
+/// What a session promises and how patient it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CommitOutcome {
-    /// The broker has it.
-    Applied,
-    /// Unknown, or refused for a passing reason: the same bytes again.
-    Again,
-    /// This member no longer owns the partition.
-    Lost,
-    /// The broker refuses for a reason that waiting alone does not mend.
-    Refused(&'static str),
+pub struct SessionSettings {
+    /// The guarantee.
+    pub guarantee: Guarantee,
+    /// What is acknowledged is committed this long after, where nothing new is declared.
+    pub linger: Duration,
+    /// The first commit is read back: nobody has proved yet that the broker keeps metadata.
+    pub read_back: bool,
 }
 
-#[derive(Clone, Debug)]
-struct InFlight {
-    start: i64,
-    end: i64,
-    acknowledged: bool,
-}
-
-#[derive(Clone, Debug)]
-enum CommitState {
-    Idle,
-    Outstanding(CommitRequest),
-    Retry { request: CommitRequest, at: Instant },
+/// How declared ranges of an earlier session are sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplayMode {
+    /// At once: the server still knows their tokens.
+    Replay,
+    /// Only what the table does not have: the server may have forgotten their tokens.
+    Verify,
 }
 
 /// One partition's session.
 #[derive(Clone, Debug)]
 pub struct Session {
+    settings: SessionSettings,
     state: State,
     gate_open: bool,
     identity: Option<Identity>,
+    pending: Option<Start>,
     sequence: u64,
     acknowledged: i64,
     cut: i64,
+    read_from: i64,
     committed: Option<i64>,
-    in_flight: VecDeque<InFlight>,
+    ranges: Ranges,
+    splitting: Option<(i64, i64)>,
+    splits: VecDeque<(i64, i64, i64)>,
+    plan_mapping: Option<String>,
+    plan_declared_at_s: u64,
+    replay_mode: Option<ReplayMode>,
+    max_declared: usize,
     commit: CommitState,
     commit_failures: u32,
+    acknowledged_since: Option<Instant>,
+    declared_at: Option<Duration>,
+    proof: Option<String>,
     progress_at: Instant,
 }
 
 impl Session {
     /// A session that has just been assigned.
     #[must_use]
-    pub const fn new(now: Instant) -> Self {
+    pub fn new(settings: SessionSettings, now: Now) -> Self {
         Self {
+            settings,
             state: State::Fetching,
             gate_open: true,
             identity: None,
+            pending: None,
             sequence: 0,
             acknowledged: 0,
             cut: 0,
+            read_from: 0,
             committed: None,
-            in_flight: VecDeque::new(),
+            ranges: Ranges::default(),
+            splitting: None,
+            splits: VecDeque::new(),
+            plan_mapping: None,
+            plan_declared_at_s: 0,
+            replay_mode: None,
+            max_declared: MAX_RUNNING,
             commit: CommitState::Idle,
             commit_failures: 0,
-            progress_at: now,
+            acknowledged_since: None,
+            declared_at: None,
+            proof: None,
+            progress_at: now.instant,
         }
     }
 
@@ -170,184 +198,259 @@ impl Session {
         self.progress_at
     }
 
+    /// The ranges that are not behind the position yet.
+    #[must_use]
+    pub const fn ranges(&self) -> &Ranges {
+        &self.ranges
+    }
+
     /// True while commits, inserts and acknowledgements of this partition may pass.
     #[must_use]
     pub const fn gate_open(&self) -> bool {
         self.gate_open
     }
 
+    /// What may be sent now.
+    #[must_use]
+    pub fn gate(&self) -> GateView {
+        let declares = self.declares_new() || self.ranges.has_replay();
+        let declared = declares.then(|| Declared {
+            ranges: self
+                .ranges
+                .iter()
+                .filter(|range| range.stage == Stage::Declared)
+                .map(|range| (range.start, range.end))
+                .collect(),
+            valid_until: self.declared_at.map_or(Duration::ZERO, |at| at + MAX_DECLARATION_AGE),
+        });
+        GateView { open: self.gate_open, declared }
+    }
+
+    fn declares_new(&self) -> bool {
+        self.settings.guarantee == Guarantee::ExactlyOnce
+    }
+
     /// True where the position has to be asked for.
     #[must_use]
-    pub fn wants_position(&self, now: Instant) -> bool {
+    pub fn wants_position(&self, now: Now) -> bool {
         match &self.state {
             State::Fetching => true,
-            State::Held(hold) => hold.retry_at <= now && self.in_flight.is_empty(),
+            State::Held(hold) => hold.retry_at <= now.instant && self.is_settled(),
             _ => false,
         }
     }
 
-    /// True where records may be read and cut.
-    #[must_use]
-    pub const fn reads(&self) -> bool {
-        matches!(self.state, State::Running)
+    /// True where nothing is on its way and all that is acknowledged is committed.
+    fn is_settled(&self) -> bool {
+        let committed = self.committed.is_none_or(|committed| committed >= self.acknowledged);
+        committed && !self.ranges.has_open() && matches!(self.commit, CommitState::Idle)
     }
 
-    /// The position is known. Returns the offset to read from, where reading may begin at once.
-    pub fn on_start(&mut self, start: Start, now: Instant) -> Option<i64> {
+    /// The position is known. Returns the gaps that have to be recorded before it is used.
+    pub fn on_start(&mut self, start: Start, now: Now) -> Vec<Gap> {
         if !self.gate_open || !matches!(self.state, State::Fetching | State::Held(_)) {
-            return None;
+            return Vec::new();
         }
+        let gaps = match &start {
+            Start::Hold { .. } => Vec::new(),
+            Start::Resume { gaps, .. } | Start::Create { gaps, .. } => gaps.clone(),
+        };
+        if gaps.is_empty() {
+            self.begin(start, now);
+        } else {
+            self.pending = Some(start);
+            self.state = State::Recording;
+        }
+        gaps
+    }
+
+    /// The gaps of [`Self::on_start`] are in the rejected table.
+    pub fn on_gaps_recorded(&mut self, now: Now) {
+        if !self.gate_open || self.state != State::Recording {
+            return;
+        }
+        if let Some(start) = self.pending.take() {
+            self.begin(start, now);
+        }
+    }
+
+    fn begin(&mut self, start: Start, now: Now) {
+        self.ranges = Ranges::default();
+        (self.plan_mapping, self.replay_mode) = (None, None);
+        (self.splitting, self.splits) = (None, VecDeque::new());
+        (self.declared_at, self.proof) = (None, None);
         match start {
-            Start::Hold { reason, message } => self.hold(reason, message, now),
-            Start::Resume {
-                offset,
-                identity,
-                sequence,
-            } => {
+            Start::Hold { reason, about, message } => self.hold(reason, about, message, now),
+            Start::Resume { offset, identity, sequence, plan, skip_to, .. } => {
                 self.place(offset, identity, sequence, now);
                 self.committed = Some(offset);
-                self.state = State::Running;
-                return Some(offset);
+                self.ranges = Ranges::from_plan(offset, &plan.ends, plan.declared_at_s);
+                self.cut = plan.ends.last().copied().unwrap_or(offset);
+                self.plan_mapping = (!plan.ends.is_empty()).then_some(plan.mapping);
+                self.plan_declared_at_s = plan.declared_at_s;
+                self.skip_to(skip_to);
+                self.state = State::Checking;
             }
-            Start::Create { offset, identity } => {
+            Start::Create { offset, identity, .. } => {
                 self.place(offset, identity, 0, now);
                 self.committed = None;
                 self.state = State::Creating;
             }
         }
-        None
     }
 
-    fn place(&mut self, offset: i64, identity: Identity, sequence: u64, now: Instant) {
+    fn place(&mut self, offset: i64, identity: Identity, sequence: u64, now: Now) {
         self.identity = Some(identity);
         self.sequence = sequence;
         self.acknowledged = offset;
         self.cut = offset;
-        self.progress_at = now;
+        self.read_from = offset;
+        self.acknowledged_since = None;
+        self.progress_at = now.instant;
     }
 
-    /// The range `[cut_end, end)` was cut and is on its way.
+    /// What lies before `offset` is recorded as lost: whole ranges there are done with, one across it is read from there.
+    fn skip_to(&mut self, offset: i64) {
+        self.read_from = self.read_from.max(offset);
+        for range in self.ranges.iter_mut().filter(|range| range.end <= offset) {
+            range.stage = Stage::Acknowledged;
+        }
+        self.cut = self.cut.max(offset);
+        if self.ranges.iter().all(|range| range.stage == Stage::Acknowledged) {
+            self.ranges = Ranges::default();
+            self.acknowledged = self.cut;
+            self.plan_mapping = None;
+        }
+    }
+
+    /// What the shard has to read, once reading may begin: the first offset, and the ends of the ranges to replay (none:
+    /// go on freely). `None`: nothing is read now.
+    #[must_use]
+    pub fn reading(&self) -> Option<Reading> {
+        match self.state {
+            State::Running => Some(Reading { from: self.cut, ends: Vec::new() }),
+            State::Replaying if self.replay_mode.is_some() => {
+                let unread: Vec<_> = self.ranges.iter().filter(|range| !range.sent && range.stage == Stage::Declared).collect();
+                let first = unread.first()?;
+                Some(Reading {
+                    from: first.start.max(self.read_from),
+                    ends: unread.iter().map(|range| range.end).collect(),
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// The mapping that the ranges of an earlier session were cut under, while there are any.
+    #[must_use]
+    pub fn plan_mapping(&self) -> Option<&str> {
+        self.plan_mapping.as_deref()
+    }
+
+    /// Since when the server must still know the tokens of the plan, in its seconds (0: unknown), while that is asked.
+    #[must_use]
+    pub fn wants_window(&self) -> Option<u64> {
+        let waits = self.state == State::Replaying && self.replay_mode.is_none();
+        waits.then_some(self.plan_declared_at_s)
+    }
+
+    /// How the ranges of an earlier session are sent.
+    #[must_use]
+    pub const fn replay_mode(&self) -> Option<ReplayMode> {
+        self.replay_mode
+    }
+
+    /// It is known whether the server still knows the tokens of the plan.
+    pub fn on_window(&mut self, mode: ReplayMode) {
+        if self.state == State::Replaying {
+            self.replay_mode = Some(mode);
+        }
+    }
+
+    /// A range of an earlier session was read to its end and handed over.
+    pub fn on_replay_sent(&mut self, start: i64, end: i64) {
+        if let Some(range) = self.ranges.find(start, end) {
+            range.sent = true;
+        }
+    }
+
+    /// True where another range may be cut.
+    #[must_use]
+    pub fn may_cut(&self) -> bool {
+        let states = matches!(self.state, State::Running | State::Draining);
+        states && !self.ranges.has_replay() && self.splitting.is_none() && self.splits.is_empty() && self.ranges.len() < MAX_RUNNING
+    }
+
+    /// The range `[cut_end, end)` was cut and handed over; it waits for the gate.
     pub fn on_cut(&mut self, end: i64) {
-        self.in_flight.push_back(InFlight {
-            start: self.cut,
-            end,
-            acknowledged: false,
-        });
+        self.ranges.push(self.cut, end);
         self.cut = end;
     }
 
-    /// Everything in `[start, end)` was acknowledged by ClickHouse, the dead letters, or a skip rule.
+    /// Everything in `[start, end)` was acknowledged by `ClickHouse`, the dead letters, or a skip rule.
     ///
     /// Ignored once the gate is closed: the next owner replays.
-    pub fn on_acknowledged(&mut self, start: i64, end: i64, now: Instant) {
+    pub fn on_acknowledged(&mut self, start: i64, end: i64, now: Now) {
         if !self.gate_open {
             return;
         }
-        if let Some(range) = self
-            .in_flight
-            .iter_mut()
-            .find(|range| range.start == start && range.end == end)
-        {
-            range.acknowledged = true;
-            self.progress_at = now;
-        }
-        while self
-            .in_flight
-            .front()
-            .is_some_and(|range| range.acknowledged)
-        {
-            if let Some(range) = self.in_flight.pop_front() {
-                self.acknowledged = range.end;
-            }
-        }
-    }
-
-    /// The commit to send now, if any; at most one is outstanding, and a retry is the same bytes.
-    pub fn next_commit(&mut self, table: &CommitContext, now: Instant) -> Option<CommitRequest> {
-        if !self.gate_open {
-            return None;
-        }
-        let request = match &self.commit {
-            CommitState::Outstanding(_) => return None,
-            CommitState::Retry { at, .. } if now < *at => return None,
-            CommitState::Retry { request, .. } => request.clone(),
-            CommitState::Idle => self.new_commit(table, now)?,
+        let Some(range) = self.ranges.find(start, end) else {
+            return;
         };
-        self.commit = CommitState::Outstanding(request.clone());
-        Some(request)
-    }
-
-    fn new_commit(&mut self, table: &CommitContext, now: Instant) -> Option<CommitRequest> {
-        let first = matches!(self.state, State::Creating);
-        let ahead = self
-            .committed
-            .is_some_and(|committed| committed < self.acknowledged);
-        let identity = self.identity.as_ref().filter(|_| first || ahead)?;
-        self.sequence += 1;
-        match render_metadata(identity, table, self.acknowledged, self.sequence) {
-            Ok(metadata) => Some(CommitRequest {
-                offset: self.acknowledged,
-                metadata,
-                alone: false,
-            }),
-            Err(error) => {
-                self.hold(
-                    "UnknownError",
-                    format!("the commit's metadata cannot be written: {error}"),
-                    now,
-                );
-                None
+        range.stage = Stage::Acknowledged;
+        self.progress_at = now.instant;
+        if let Some(end) = self.ranges.take_acknowledged() {
+            self.acknowledged = end;
+            self.acknowledged_since.get_or_insert(now.instant);
+        }
+        self.next_split();
+        if !self.ranges.has_replay() {
+            self.plan_mapping = None;
+            if self.state == State::Replaying {
+                self.state = State::Running;
             }
         }
     }
 
-    /// The outstanding commit was answered. Returns the offset to read from where that was the first position.
-    pub fn on_commit(&mut self, outcome: CommitOutcome, now: Instant, random: u64) -> Option<i64> {
-        let CommitState::Outstanding(request) =
-            std::mem::replace(&mut self.commit, CommitState::Idle)
+    /// A record in `[start, end)` is at fault, and no attempt under that range can have landed: it is replaced by
+    /// `[start, at)` and `[at, end)`, which are sent once a commit declares them. One range is refined at a time.
+    pub fn on_split(&mut self, start: i64, end: i64, at: i64) {
+        if self.gate_open {
+            self.splits.push_back((start, end, at));
+            self.next_split();
+        }
+    }
+
+    fn next_split(&mut self) {
+        if let Some((from, to)) = self.splitting
+            && !self.ranges.iter().any(|range| range.start >= from && range.end <= to && matches!(range.stage, Stage::Cut | Stage::Declared))
+        {
+            self.splitting = None;
+        }
+        let within = |root: (i64, i64), split: &(i64, i64, i64)| root.0 <= split.0 && split.1 <= root.1;
+        let place = match self.splitting {
+            Some(root) => self.splits.iter().position(|split| within(root, split)),
+            None => (!self.splits.is_empty()).then_some(0),
+        };
+        let Some((start, end, at)) = place
+            .filter(|_| self.ranges.len() < MAX_SPLITTING)
+            .and_then(|place| self.splits.remove(place))
         else {
-            return None;
+            return;
         };
-        if !self.gate_open {
-            return None;
+        if self.ranges.split(start, end, at) {
+            self.splitting.get_or_insert((start, end));
         }
-        match outcome {
-            CommitOutcome::Applied => return self.on_committed(request.offset, now),
-            CommitOutcome::Lost => self.close(),
-            CommitOutcome::Again | CommitOutcome::Refused(_) => {
-                self.commit_failures = self.commit_failures.saturating_add(1);
-                let at =
-                    now + decide_backoff(self.commit_failures, random).min(Duration::from_secs(5));
-                self.commit = CommitState::Retry {
-                    request: CommitRequest {
-                        alone: true,
-                        ..request
-                    },
-                    at,
-                };
-            }
-        }
-        None
+        self.next_split();
     }
 
-    fn on_committed(&mut self, offset: i64, now: Instant) -> Option<i64> {
-        self.committed = Some(offset);
-        self.commit_failures = 0;
-        if !matches!(self.state, State::Creating) {
-            return None;
+    /// The range cannot go on by itself: it stays declared, and the session is held.
+    pub fn on_stopped(&mut self, start: i64, end: i64, reason: &'static str, message: String, now: Now) {
+        if let Some(range) = self.ranges.find(start, end) {
+            range.stage = Stage::Stopped;
         }
-        self.state = State::Running;
-        self.progress_at = now;
-        Some(offset)
-    }
-
-    /// When a commit is due again after a failure.
-    #[must_use]
-    pub const fn commit_due(&self) -> Option<Instant> {
-        match &self.commit {
-            CommitState::Retry { at, .. } => Some(*at),
-            _ => None,
-        }
+        self.next_split();
+        self.hold(reason, format!("{start}-{end}"), message, now);
     }
 
     /// Stops reading for good; what is in flight is waited for.
@@ -360,28 +463,32 @@ impl Session {
     /// True where nothing is in flight and all that is acknowledged is committed.
     #[must_use]
     pub fn is_drained(&self) -> bool {
-        let committed = self
-            .committed
-            .is_none_or(|committed| committed >= self.acknowledged);
-        !self.gate_open
-            || (self.in_flight.is_empty() && committed && matches!(self.commit, CommitState::Idle))
+        !self.gate_open || self.is_settled()
     }
 
     /// Keeps the place and says why.
-    pub fn hold(&mut self, reason: &'static str, message: String, now: Instant) {
+    pub fn hold(&mut self, reason: &'static str, about: String, message: String, now: Now) {
         if matches!(self.state, State::Closed | State::Draining) {
             return;
         }
         let since = match &self.state {
             State::Held(hold) if hold.reason == reason => hold.since,
-            _ => now,
+            _ => now.instant,
         };
         self.state = State::Held(Hold {
             reason,
+            about,
             message,
             since,
-            retry_at: now + HOLD_RETRY,
+            retry_at: now.instant + HOLD_RETRY,
         });
+    }
+
+    /// A person wants the cause of the hold looked at now.
+    pub fn retry_now(&mut self, now: Now) {
+        if let State::Held(hold) = &mut self.state {
+            hold.retry_at = now.instant;
+        }
     }
 
     /// Closes the gate: before `incremental_unassign`, or at once where the partition is lost.
@@ -389,41 +496,15 @@ impl Session {
         self.gate_open = false;
         self.state = State::Closed;
     }
-
-    /// Ranges on their way.
-    #[must_use]
-    pub fn in_flight(&self) -> usize {
-        self.in_flight.len()
-    }
 }
 
-/// What every commit of a worker says beside the partition's own facts.
+/// What a shard reads for a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CommitContext {
-    /// First 8 hex digits of the table's uuid.
-    pub table: String,
-    /// Hash of everything that turns bytes into rows.
-    pub mapping: String,
-}
-
-fn render_metadata(
-    identity: &Identity,
-    context: &CommitContext,
-    offset: i64,
-    sequence: u64,
-) -> Result<String, MetadataError> {
-    let metadata = CommitMetadata {
-        offset,
-        table: context.table.clone(),
-        topic_id: identity.topic_id.clone(),
-        first_partitions: identity.first_partitions,
-        epoch: identity.epoch.clone(),
-        mapping: context.mapping.clone(),
-        declared_at_s: 0,
-        sequence,
-        ends: Vec::new(),
-    };
-    metadata.render()
+pub struct Reading {
+    /// First offset.
+    pub from: i64,
+    /// Ends of the ranges to cut exactly, in order; empty: cut where it is due.
+    pub ends: Vec<i64>,
 }
 
 #[cfg(test)]

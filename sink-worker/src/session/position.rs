@@ -1,9 +1,14 @@
-//! Positions are made once: which offset a partition starts from, and under which epoch.
+//! Positions are made once: which offset a partition starts from, under which epoch, with which plan.
 //!
-//! Pure. Must not be here: asking Kafka, committing.
+//! Pure. Must not be here: asking Kafka, committing, what is lost and how it is recorded (`loss.rs`).
 
 use clickhouse_sink_crds::commit::{CommitMetadata, Epoch};
-use clickhouse_sink_crds::worker_config::StartFrom;
+use clickhouse_sink_crds::facts::TopicFact;
+use clickhouse_sink_crds::worker_config::{OnDataLoss, StartFrom};
+
+use self::loss::Loss;
+
+mod loss;
 
 /// What a session is, for tokens and commits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +19,34 @@ pub struct Identity {
     pub epoch: Epoch,
     /// Partitions of the topic when this sink first started on it.
     pub first_partitions: u32,
+}
+
+/// Ranges that an earlier session declared and did not see acknowledged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Their exact ends, ascending; the first starts at the position.
+    pub ends: Vec<i64>,
+    /// Names the mapping that they were cut under.
+    pub mapping: String,
+    /// When the oldest was first declared, in `ClickHouse`'s seconds; 0: unknown.
+    pub declared_at_s: u64,
+}
+
+/// Records that Kafka no longer has, to be written to the rejected table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// Id of the topic that they were in.
+    pub topic_id: String,
+    /// Epoch of the position that pointed at them.
+    pub epoch: String,
+    /// First offset.
+    pub start: i64,
+    /// The offset behind the last one.
+    pub end: i64,
+    /// CamelCase reason.
+    pub cause: &'static str,
+    /// True where they may have been inserted: a range of them was declared.
+    pub maybe_inserted: bool,
 }
 
 /// Where a session starts.
@@ -27,6 +60,12 @@ pub enum Start {
         identity: Identity,
         /// Sequence of the last commit.
         sequence: u64,
+        /// What was in flight.
+        plan: Plan,
+        /// What lies before it is lost and recorded; the committed offset where nothing is.
+        skip_to: i64,
+        /// To be recorded first.
+        gaps: Vec<Gap>,
     },
     /// No position, or somebody else's: commit this one before anything is read.
     Create {
@@ -34,11 +73,15 @@ pub enum Start {
         offset: i64,
         /// With a fresh epoch.
         identity: Identity,
+        /// To be recorded first.
+        gaps: Vec<Gap>,
     },
     /// Not now.
     Hold {
         /// CamelCase reason.
         reason: &'static str,
+        /// What exactly is held.
+        about: String,
         /// What was expected, what was found, what to do.
         message: String,
     },
@@ -57,7 +100,9 @@ pub struct Committed {
 
 /// Everything that was asked about a partition before its session starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Facts<'a> {
+pub struct Known<'a> {
+    /// Name of the topic.
+    pub topic: &'a str,
     /// The partition.
     pub partition: i32,
     /// Topic id.
@@ -74,134 +119,123 @@ pub struct Facts<'a> {
     pub at_timestamp: Option<i64>,
     /// Where a partition never seen starts.
     pub start_from: StartFrom,
+    /// First 8 hex digits of every uuid that the table has, or is known to have had.
+    pub tables: &'a [String],
+    /// Topics of the sink's past.
+    pub topics: &'a [TopicFact],
+    /// What to do about a loss: as declared, or as a person answered.
+    pub on_loss: OnDataLoss,
     /// A random number for a new epoch.
     pub random: u64,
 }
 
 /// Decides where the session starts.
 #[must_use]
-pub fn decide_start(facts: &Facts<'_>) -> Start {
-    let own = facts
+pub fn decide_start(known: &Known<'_>) -> Start {
+    let own = known
         .group
         .iter()
-        .find(|committed| committed.partition == facts.partition);
-    let start = match own.and_then(|committed| Some((committed.offset?, &committed.metadata))) {
-        Some((offset, metadata)) => start_from_position(facts, offset, metadata),
-        None => create(facts, first_offset(facts), false),
-    };
-    check_watermarks(facts, start)
+        .find(|committed| committed.partition == known.partition);
+    match own.and_then(|committed| Some((committed.offset?, &committed.metadata))) {
+        Some((offset, metadata)) => start_from_position(known, offset, metadata),
+        None => start_without_position(known),
+    }
 }
 
-fn start_from_position(facts: &Facts<'_>, offset: i64, metadata: &[u8]) -> Start {
+fn start_from_position(known: &Known<'_>, offset: i64, metadata: &[u8]) -> Start {
     let ours = CommitMetadata::parse(metadata)
         .ok()
         .filter(|metadata| metadata.matches(offset));
     let Some(metadata) = ours else {
-        return create(facts, offset, true);
+        return start_from_moved(known, offset);
     };
-    if metadata.topic_id != facts.topic_id {
-        return topic_recreated(facts, &metadata);
+    if !known.tables.contains(&metadata.table) {
+        return group_used_by_other(&metadata);
     }
-    if !metadata.ends.is_empty() {
-        return plan_not_understood(&metadata);
-    }
-    let identity = Identity {
-        topic_id: metadata.topic_id,
-        epoch: metadata.epoch,
-        first_partitions: metadata.first_partitions,
-    };
-    Start::Resume {
-        offset,
-        identity,
-        sequence: metadata.sequence,
+    match loss::check_position(known, &metadata) {
+        Some(loss) => loss.decide(known),
+        None => resume(&metadata, offset, Vec::new()),
     }
 }
 
-fn create(facts: &Facts<'_>, offset: i64, reset: bool) -> Start {
-    let known = known_partitions(facts);
+/// Somebody's tool moved the position: it is taken as it is, under a new epoch.
+fn start_from_moved(known: &Known<'_>, offset: i64) -> Start {
+    match loss::check_offset(known, offset) {
+        Some(loss) => loss.decide(known),
+        None => create(known, offset, true, Vec::new()),
+    }
+}
+
+fn start_without_position(known: &Known<'_>) -> Start {
+    let mut facts = known.topics.iter().filter(|fact| fact.name == known.topic).peekable();
+    let seen = facts.peek().is_some();
+    let same = facts.any(|fact| fact.id == known.topic_id);
+    match known_partitions(known) {
+        None if same => Loss::OffsetsGone.decide(known),
+        None if seen => Loss::TopicRecreated { metadata: None }.decide(known),
+        _ => create(known, first_offset(known), false, Vec::new()),
+    }
+}
+
+fn resume(metadata: &CommitMetadata, skip_to: i64, gaps: Vec<Gap>) -> Start {
+    Start::Resume {
+        offset: metadata.offset,
+        identity: Identity {
+            topic_id: metadata.topic_id.clone(),
+            epoch: metadata.epoch.clone(),
+            first_partitions: metadata.first_partitions,
+        },
+        sequence: metadata.sequence,
+        plan: Plan {
+            ends: metadata.ends.clone(),
+            mapping: metadata.mapping.clone(),
+            declared_at_s: metadata.declared_at_s,
+        },
+        skip_to,
+        gaps,
+    }
+}
+
+fn create(known: &Known<'_>, offset: i64, reset: bool, gaps: Vec<Gap>) -> Start {
     let identity = Identity {
-        topic_id: facts.topic_id.to_owned(),
-        epoch: Epoch::from_random(facts.random, reset),
-        first_partitions: known.unwrap_or(facts.partitions),
+        topic_id: known.topic_id.to_owned(),
+        epoch: Epoch::from_random(known.random, reset),
+        first_partitions: known_partitions(known).unwrap_or(known.partitions),
     };
-    Start::Create { offset, identity }
+    Start::Create { offset, identity, gaps }
 }
 
 /// The smallest partition count at a first start that any of the group's positions on this topic remembers.
-fn known_partitions(facts: &Facts<'_>) -> Option<u32> {
-    let ours = facts
+fn known_partitions(known: &Known<'_>) -> Option<u32> {
+    let ours = known
         .group
         .iter()
         .filter_map(|committed| CommitMetadata::parse(&committed.metadata).ok());
-    ours.filter(|metadata| metadata.topic_id == facts.topic_id)
+    ours.filter(|metadata| metadata.topic_id == known.topic_id)
         .map(|metadata| metadata.first_partitions)
         .min()
 }
 
 /// A partition that grew after the first start begins at its first record; another one where the user said.
-fn first_offset(facts: &Facts<'_>) -> i64 {
-    let grown =
-        known_partitions(facts).is_some_and(|known| i64::from(facts.partition) >= i64::from(known));
-    match facts.start_from {
-        _ if grown => facts.low,
-        StartFrom::Earliest => facts.low,
-        StartFrom::Latest => facts.high,
-        StartFrom::TimestampMs(_) => facts.at_timestamp.unwrap_or(facts.high),
+fn first_offset(known: &Known<'_>) -> i64 {
+    let grown = known_partitions(known)
+        .is_some_and(|partitions| i64::from(known.partition) >= i64::from(partitions));
+    match known.start_from {
+        _ if grown => known.low,
+        StartFrom::Earliest => known.low,
+        StartFrom::Latest => known.high,
+        StartFrom::TimestampMs(_) => known.at_timestamp.unwrap_or(known.high),
     }
 }
 
-fn check_watermarks(facts: &Facts<'_>, start: Start) -> Start {
-    let (Start::Resume { offset, .. } | Start::Create { offset, .. }) = &start else {
-        return start;
-    };
-    if *offset < facts.low {
-        return retention_passed(*offset, facts.low);
-    }
-    if *offset > facts.high {
-        return offset_beyond_end(*offset, facts.high);
-    }
-    start
-}
-
-fn retention_passed(offset: i64, low: i64) -> Start {
+fn group_used_by_other(metadata: &CommitMetadata) -> Start {
     Start::Hold {
-        reason: "RetentionPassed",
+        reason: "GroupUsedByOther",
+        about: metadata.table.clone(),
         message: format!(
-            "the position is {offset}, but Kafka's first record is {low}: records {offset} to {} are gone; move the group's \
-             position to {low} with Kafka's own tools to go on without them",
-            low - 1
-        ),
-    }
-}
-
-fn offset_beyond_end(offset: i64, high: i64) -> Start {
-    Start::Hold {
-        reason: "OffsetBeyondEnd",
-        message: format!(
-            "the position is {offset}, but the log ends at {high}: it was cut off, or another cluster answers; check the \
-             topic, then move the group's position with Kafka's own tools"
-        ),
-    }
-}
-
-fn topic_recreated(facts: &Facts<'_>, metadata: &CommitMetadata) -> Start {
-    Start::Hold {
-        reason: "TopicRecreated",
-        message: format!(
-            "the position belongs to topic id {}, but the topic now has id {}: it was deleted and made again; move the \
-             group's position with Kafka's own tools to read the new topic",
-            metadata.topic_id, facts.topic_id
-        ),
-    }
-}
-
-fn plan_not_understood(metadata: &CommitMetadata) -> Start {
-    Start::Hold {
-        reason: "PlanNotUnderstood",
-        message: format!(
-            "the position {} declares ranges in flight up to {:?}, which this version does not write and cannot replay; \
-             let the version that wrote them finish",
-            metadata.offset, metadata.ends
+            "expected positions of this sink's table in the consumer group, found those of a table whose uuid starts with {}: \
+             another sink uses the group; give one of them another `kafka.groupId`",
+            metadata.table
         ),
     }
 }
