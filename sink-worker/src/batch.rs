@@ -88,7 +88,16 @@ impl Batch {
 }
 
 impl Part {
-    fn bytes(&self) -> u64 {
+    /// Records in the range that made a row, a reject, or nothing by rule.
+    #[must_use]
+    pub fn records(&self) -> u64 {
+        let rows = self.rows.as_ref().map_or(0, |rows| rows.block.rows());
+        rows as u64 + self.rejected.len() as u64 + self.skipped
+    }
+
+    /// Bytes that it holds, its rejects included.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
         let rows = self
             .rows
             .as_ref()
@@ -159,6 +168,30 @@ pub struct Fill {
     pub since: Option<Instant>,
 }
 
+impl Fill {
+    /// Both together.
+    #[must_use]
+    pub fn with(&self, other: &Self) -> Self {
+        Self {
+            rows: self.rows + other.rows,
+            bytes: self.bytes + other.bytes,
+            covered: self.covered + other.covered,
+            since: [self.since, other.since].into_iter().flatten().min(),
+        }
+    }
+
+    /// Without what another one holds of it; its time stays.
+    #[must_use]
+    pub const fn without(&self, other: &Self) -> Self {
+        Self {
+            rows: self.rows.saturating_sub(other.rows),
+            bytes: self.bytes.saturating_sub(other.bytes),
+            covered: self.covered.saturating_sub(other.covered),
+            since: self.since,
+        }
+    }
+}
+
 /// What to do with the filling set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
@@ -170,18 +203,21 @@ pub enum Cut {
     Full,
 }
 
-/// INSERTs that a shard may have in flight where the linger is not 0: enough to hide a round trip and a slow part write.
-pub const MAX_IN_FLIGHT_PER_SHARD: usize = 4;
+/// INSERTs of a shard, or of one partition where each has its own, that may be in flight where the linger is not 0: enough
+/// to hide a round trip and a slow part write.
+pub const MAX_IN_FLIGHT: usize = 4;
 
 /// Decides whether the filling set is cut.
 ///
-/// A linger of 0 means single flight: whatever was queued when no INSERT is in flight.
+/// A linger of 0 means single flight: whatever was queued when no INSERT is in flight. `pace_at` is when a batch that is
+/// not full may go at the earliest.
 #[must_use]
 pub fn decide_cut(
     fill: &Fill,
     limits: &BatchLimits,
     in_flight: usize,
     drain: bool,
+    pace_at: Instant,
     now: Instant,
 ) -> Cut {
     if fill.covered == 0 {
@@ -191,7 +227,7 @@ pub fn decide_cut(
     let allowed = if limits.linger_ms == 0 {
         1
     } else {
-        MAX_IN_FLIGHT_PER_SHARD
+        MAX_IN_FLIGHT
     };
     if in_flight >= allowed && !drain {
         return if is_filled {
@@ -200,16 +236,16 @@ pub fn decide_cut(
             Cut::Fill(None)
         };
     }
-    if is_filled || drain || limits.linger_ms == 0 {
+    if is_filled || drain {
         return Cut::Now;
     }
-    let due = fill
-        .since
-        .map(|since| since + Duration::from_millis(u64::from(limits.linger_ms)));
-    if due.is_some_and(|due| due <= now) {
+    let linger = Duration::from_millis(u64::from(limits.linger_ms));
+    let due = fill.since.unwrap_or(now) + linger;
+    let due = due.max(pace_at);
+    if due <= now {
         Cut::Now
     } else {
-        Cut::Fill(due)
+        Cut::Fill(Some(due))
     }
 }
 
@@ -250,7 +286,7 @@ mod tests {
     fn nothing_read_is_never_cut_even_at_a_drain() {
         let now = Instant::now();
         assert_eq!(
-            decide_cut(&Fill::default(), &limits(0), 0, true, now),
+            decide_cut(&Fill::default(), &limits(0), 0, true, now, now),
             Cut::Fill(None)
         );
     }
@@ -259,15 +295,15 @@ mod tests {
     fn without_a_linger_one_insert_flies_and_the_rest_waits_for_it() {
         let now = Instant::now();
         assert_eq!(
-            decide_cut(&fill(1, now), &limits(0), 0, false, now),
+            decide_cut(&fill(1, now, now), &limits(0), 0, false, now),
             Cut::Now
         );
         assert_eq!(
-            decide_cut(&fill(9, now), &limits(0), 1, false, now),
+            decide_cut(&fill(9, now, now), &limits(0), 1, false, now),
             Cut::Fill(None)
         );
         assert_eq!(
-            decide_cut(&fill(10, now), &limits(0), 1, false, now),
+            decide_cut(&fill(10, now, now), &limits(0), 1, false, now),
             Cut::Full
         );
     }
@@ -277,28 +313,38 @@ mod tests {
         let since = Instant::now();
         let due = since + Duration::from_millis(50);
         assert_eq!(
-            decide_cut(&fill(1, since), &limits(50), 0, false, since),
+            decide_cut(&fill(1, since, since), &limits(50), 0, false, since),
             Cut::Fill(Some(due))
         );
         assert_eq!(
-            decide_cut(&fill(1, since), &limits(50), 0, false, due),
+            decide_cut(&fill(1, since, since), &limits(50), 0, false, due),
             Cut::Now
         );
+    }
+
+    #[test]
+    fn the_pace_stretches_the_linger_but_holds_no_full_batch_and_no_drain() {
+        let now = Instant::now();
+        let later = now + Duration::from_secs(1);
+        let cut = |rows, drain| decide_cut(&fill(rows, now), &limits(0), 0, drain, later, now);
+        assert_eq!(cut(9, false), Cut::Fill(Some(later)));
+        assert_eq!(cut(10, false), Cut::Now);
+        assert_eq!(cut(9, true), Cut::Now);
     }
 
     #[test]
     fn a_full_batch_does_not_wait_for_the_linger_but_for_a_free_place() {
         let now = Instant::now();
         assert_eq!(
-            decide_cut(&fill(10, now), &limits(5000), 3, false, now),
+            decide_cut(&fill(10, now, now), &limits(5000), 3, false, now),
             Cut::Now
         );
         assert_eq!(
-            decide_cut(&fill(10, now), &limits(5000), 4, false, now),
+            decide_cut(&fill(10, now, now), &limits(5000), 4, false, now),
             Cut::Full
         );
         assert_eq!(
-            decide_cut(&fill(10, now), &limits(5000), 4, true, now),
+            decide_cut(&fill(10, now, now), &limits(5000), 4, true, now),
             Cut::Now
         );
     }

@@ -2,6 +2,7 @@
 //!
 //! Must not be here: what they say (`state.rs`, `metrics.rs`).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -16,7 +17,7 @@ use tokio::net::TcpListener;
 use crate::insert::trouble::{Trouble, Troubles};
 use crate::metrics::Metrics;
 use crate::state::{
-    HoldView, ShardView, WorkerState, WorkerView, decide_liveness, decide_readiness,
+    HoldView, ShardView, TopicView, WorkerState, WorkerView, decide_liveness, decide_readiness,
 };
 use crate::table_watch::TableWatch;
 
@@ -136,6 +137,7 @@ impl Observed {
                 .iter()
                 .flat_map(|shard| shard.sessions.clone())
                 .collect(),
+            topics: topics(&shards),
             holds,
             rows_inserted: self.metrics.rows_inserted.get(),
             rejected: self.metrics.rejected_total(),
@@ -145,6 +147,14 @@ impl Observed {
             draining: self.state.is_draining(),
         }
     }
+}
+
+fn topics(shards: &[ShardView]) -> Vec<TopicView> {
+    let all: BTreeSet<TopicView> = shards
+        .iter()
+        .flat_map(|shard| shard.topics.clone())
+        .collect();
+    all.into_iter().collect()
 }
 
 fn sum(shards: &[ShardView], value: impl Fn(&ShardView) -> u64) -> u64 {

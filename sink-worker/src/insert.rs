@@ -9,6 +9,7 @@ pub mod client;
 pub mod run;
 pub mod settings;
 pub mod trouble;
+mod window;
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -19,6 +20,8 @@ use tokio::runtime::Handle;
 use self::run::InsertContext;
 use crate::batch::Batch;
 use crate::kafka::{TopicPartition, Waker};
+use crate::session::ReplayMode;
+use crate::session::position::Gap;
 
 /// What the async side tells a shard.
 #[derive(Debug)]
@@ -64,6 +67,13 @@ pub enum Report {
         /// Number of the batch.
         batch: u64,
     },
+    /// How the ranges of an earlier session are to be sent again.
+    Window {
+        /// The partition.
+        partition: TopicPartition,
+        /// At once, or only what the table does not have.
+        mode: ReplayMode,
+    },
     /// The gaps of a partition are in the rejected table.
     GapsRecorded {
         /// The partition.
@@ -75,31 +85,37 @@ pub enum Report {
 pub struct Inserter {
     context: Arc<InsertContext>,
     runtime: Handle,
-    acknowledged: Sender<Acknowledged>,
+    reports: Sender<Report>,
     waker: Waker,
 }
 
 impl Inserter {
-    /// Acknowledgements go to `acknowledged`, and each wakes the shard.
+    /// What happens is told to `reports`, and wakes the shard.
     #[must_use]
     pub const fn new(
         context: Arc<InsertContext>,
         runtime: Handle,
-        acknowledged: Sender<Acknowledged>,
+        reports: Sender<Report>,
         waker: Waker,
     ) -> Self {
         Self {
             context,
             runtime,
-            acknowledged,
+            reports,
             waker,
         }
+    }
+
+    /// Writes gaps to the rejected table, for as long as it takes; then [`Report::GapsRecorded`].
+    pub fn record_gaps(&self, partition: TopicPartition, gaps: Vec<Gap>) {
+        let _ = gaps;
+        let _ = self.reports.send(Report::GapsRecorded { partition });
     }
 
     /// Starts sending a batch; its bytes are kept until it is acknowledged.
     pub fn submit(&self, batch: Batch) {
         let context = Arc::clone(&self.context);
-        let (acknowledged, waker) = (self.acknowledged.clone(), self.waker.clone());
+        let (reports, waker) = (self.reports.clone(), self.waker.clone());
         let done = acknowledgement(&batch);
         self.runtime.spawn(async move {
             let started = Instant::now();
@@ -109,19 +125,20 @@ impl Inserter {
                 .insert_seconds
                 .observe(started.elapsed().as_secs_f64());
             // The shard is gone only at exit, when nothing is acknowledged any more.
-            let _ = acknowledged.send(done);
+            let _ = reports.send(done);
             waker.wake();
         });
     }
 }
 
-fn acknowledgement(batch: &Batch) -> Acknowledged {
+fn acknowledgement(batch: &Batch) -> Report {
     let ranges = batch.parts.iter().map(|part| {
         let partition = TopicPartition::new(Arc::clone(&part.topic), part.range.partition);
         (partition, part.range.start, part.range.end)
     });
-    Acknowledged {
+    Report::Acknowledged {
         batch: batch.id,
         ranges: ranges.collect(),
+        last: true,
     }
 }

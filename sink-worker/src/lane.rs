@@ -2,6 +2,7 @@
 //!
 //! Must not be here: Kafka's client, sending, deciding when to cut.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -11,14 +12,18 @@ use clickhouse_sink_crds::worker_config::Tombstones;
 use crate::batch::{Fill, OffsetRuns, Part, Rows};
 use crate::dead_letter::Rejected;
 use crate::decode::{Decoder, RecordPosition, RejectCode, Rejection};
-use crate::kafka::Headers;
+use crate::kafka::{Headers, TopicPartition};
+use crate::mapping::Mapping;
 use crate::native::BlockBuilder;
-use crate::schema::Schema;
+use crate::session::Reading;
+use crate::session::position::Identity;
 
 /// What a lane holds since the last cut.
 pub struct Lane {
     topic: Arc<str>,
     partition: i32,
+    identity: Identity,
+    mapping: Arc<Mapping>,
     builder: BlockBuilder,
     offsets: OffsetRuns,
     rejected: Vec<Rejected>,
@@ -28,6 +33,13 @@ pub struct Lane {
     start: i64,
     next: i64,
     since: Option<Instant>,
+    replay: Option<Replay>,
+}
+
+/// Ranges of an earlier session that a lane reads exactly as they were cut.
+struct Replay {
+    ends: VecDeque<i64>,
+    ready: VecDeque<Part>,
 }
 
 /// Counts of what happened to records, for metrics.
@@ -40,28 +52,58 @@ pub struct Taken {
 }
 
 impl Lane {
-    /// An empty lane that goes on from an offset.
+    /// An empty lane that reads what the session wants.
     #[must_use]
-    pub fn new(topic: Arc<str>, partition: i32, schema: Arc<Schema>, offset: i64) -> Self {
+    pub fn new(
+        key: &TopicPartition,
+        identity: Identity,
+        mapping: Arc<Mapping>,
+        reading: &Reading,
+    ) -> Self {
         Self {
-            topic,
-            partition,
-            builder: BlockBuilder::new(schema),
+            topic: Arc::clone(&key.topic),
+            partition: key.partition,
+            identity,
+            builder: BlockBuilder::new(Arc::clone(&mapping.schema)),
+            mapping,
             offsets: OffsetRuns::default(),
             rejected: Vec::new(),
             rejected_bytes: 0,
             skipped: 0,
             fallbacks: 0,
-            start: offset,
-            next: offset,
+            start: reading.start,
+            next: reading.from,
             since: None,
+            replay: (!reading.ends.is_empty()).then(|| Replay {
+                ends: reading.ends.iter().copied().collect(),
+                ready: VecDeque::new(),
+            }),
         }
     }
 
-    /// Offset after the last one that is covered.
+    /// The mapping that makes its rows.
     #[must_use]
-    pub const fn next(&self) -> i64 {
-        self.next
+    pub const fn mapping(&self) -> &Arc<Mapping> {
+        &self.mapping
+    }
+
+    /// True while it reads ranges of an earlier session.
+    #[must_use]
+    pub const fn is_replay(&self) -> bool {
+        self.replay.is_some()
+    }
+
+    /// True where every range of the replay was read.
+    #[must_use]
+    pub fn is_replayed(&self) -> bool {
+        self.replay
+            .as_ref()
+            .is_some_and(|replay| replay.ends.is_empty() && replay.ready.is_empty())
+    }
+
+    /// A range of the replay that was read to its end.
+    pub fn take_ready(&mut self) -> Option<Part> {
+        self.replay.as_mut()?.ready.pop_front()
     }
 
     /// How full it is.
@@ -69,10 +111,15 @@ impl Lane {
     pub fn fill(&self) -> Fill {
         Fill {
             rows: self.offsets.len(),
-            bytes: self.builder.bytes() as u64 + self.rejected_bytes,
+            bytes: self.builder.bytes() as u64 + self.rejected_bytes + self.ready_bytes(),
             covered: u64::try_from(self.next - self.start).unwrap_or(0),
             since: self.since,
         }
+    }
+
+    fn ready_bytes(&self) -> u64 {
+        let ready = self.replay.iter().flat_map(|replay| replay.ready.iter());
+        ready.map(Part::bytes).sum()
     }
 
     /// Takes a record: it becomes a row, a reject, or is skipped by rule. Offsets already covered are ignored.
@@ -83,7 +130,7 @@ impl Lane {
         tombstones: Tombstones,
         now: Instant,
     ) {
-        if record.offset < self.next {
+        if record.offset < self.next || !self.finish_ranges(record.offset) {
             return;
         }
         let at = RecordPosition {
@@ -108,9 +155,28 @@ impl Lane {
 
     /// The end of the partition was seen at this offset: what lies before it needs no row (control records, aborted ones).
     pub fn on_end(&mut self, offset: i64, now: Instant) {
-        if offset > self.next {
+        if self.finish_ranges(offset) && offset > self.next {
             self.cover(offset, now);
         }
+    }
+
+    /// Finishes the ranges of a replay that end at or before `offset`; false where nothing behind them is wanted.
+    fn finish_ranges(&mut self, offset: i64) -> bool {
+        while let Some(end) = self.next_end().filter(|end| *end <= offset) {
+            self.next = end;
+            let part = self.cut();
+            if let (Some(replay), Some(part)) = (&mut self.replay, part) {
+                replay.ends.pop_front();
+                replay.ready.push_back(part);
+            }
+        }
+        self.replay
+            .as_ref()
+            .is_none_or(|replay| !replay.ends.is_empty())
+    }
+
+    fn next_end(&self) -> Option<i64> {
+        self.replay.as_ref()?.ends.front().copied()
     }
 
     fn cover(&mut self, next: i64, now: Instant) {
@@ -139,11 +205,17 @@ impl Lane {
     }
 
     /// Cuts everything that is covered as one range; `None` where nothing is.
-    pub fn cut(&mut self, identity: impl FnOnce(i64, i64) -> Range) -> Option<Part> {
+    pub fn cut(&mut self) -> Option<Part> {
         if self.next == self.start {
             return None;
         }
-        let range = identity(self.start, self.next);
+        let range = Range {
+            topic_id: self.identity.topic_id.clone(),
+            partition: self.partition,
+            epoch: self.identity.epoch.clone(),
+            start: self.start,
+            end: self.next,
+        };
         self.start = self.next;
         self.since = None;
         self.rejected_bytes = 0;

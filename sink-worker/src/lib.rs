@@ -7,10 +7,12 @@
 
 pub mod alloc;
 pub mod batch;
+pub mod boot;
 pub mod column;
 pub mod compress;
 pub mod dead_letter;
 pub mod decode;
+pub mod facts_watch;
 pub mod http;
 pub mod insert;
 pub mod kafka;
@@ -18,7 +20,9 @@ pub mod lane;
 pub mod mapping;
 pub mod metrics;
 pub mod native;
+pub mod pace;
 pub mod pipeline;
+pub mod reject_rate;
 pub mod schema;
 pub mod session;
 pub mod shard;

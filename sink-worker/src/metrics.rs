@@ -75,6 +75,10 @@ pub struct Metrics {
     pub commit_seconds: Histogram,
     /// Assignments and revocations.
     pub rebalances: Counter,
+    /// Offsets that Kafka lost, or that a person had skipped, by reason; each is a gap in the rejected table.
+    pub offsets_skipped: Family<ReasonLabel, Counter>,
+    /// Seconds that a record waits where all partitions have some.
+    pub effective_linger: Gauge<f64, AtomicU64>,
     rejected_total: AtomicU64,
     lag: Gauges,
     stalled: Gauges,
@@ -108,6 +112,8 @@ impl Default for Metrics {
             commit_retries: Counter::default(),
             commit_seconds: seconds(),
             rebalances: Counter::default(),
+            offsets_skipped: Family::default(),
+            effective_linger: Gauge::default(),
             rejected_total: AtomicU64::new(0),
             lag: Family::default(),
             stalled: Family::default(),
@@ -193,6 +199,11 @@ impl Metrics {
             "Assignments and revocations",
             self.rebalances.clone(),
         );
+        registry.register(
+            "offsets_skipped",
+            "Offsets recorded as a gap, by reason",
+            self.offsets_skipped.clone(),
+        );
     }
 
     fn register_histograms(&self, registry: &mut Registry) {
@@ -257,6 +268,12 @@ impl Metrics {
             "Partitions of this worker",
             self.assigned.clone(),
         );
+        registry.register_with_unit(
+            "effective_linger",
+            "How long a record waits where all partitions have some",
+            Unit::Seconds,
+            self.effective_linger.clone(),
+        );
         registry.register(
             "draining",
             "1 while the worker stops",
@@ -270,6 +287,13 @@ impl Metrics {
             .get_or_create(&ReasonLabel { reason })
             .inc();
         self.rejected_total.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts offsets that are recorded as a gap.
+    pub fn gap(&self, reason: &'static str, offsets: i64) {
+        self.offsets_skipped
+            .get_or_create(&ReasonLabel { reason })
+            .inc_by(u64::try_from(offsets).unwrap_or(0));
     }
 
     /// Records in the dead letters since the start, of all reasons.

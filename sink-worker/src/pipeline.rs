@@ -8,21 +8,25 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use clickhouse::Client;
+use clickhouse_sink_crds::facts::Facts;
 use clickhouse_sink_crds::worker_config::WorkerConfig;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 
 use crate::dead_letter::{self, Rejected};
+use crate::facts_watch::run_facts_watch;
 use crate::http::{Observed, run_http};
-use crate::insert::Inserter;
 use crate::insert::client::{CredentialsError, build_client};
 use crate::insert::run::{InsertContext, RecordSource};
 use crate::insert::trouble::Troubles;
+use crate::insert::{Inserter, Report};
 use crate::kafka::{
     Consumer, ConsumerSettings, KafkaError, TopicPartition, Waker, fetch_record, render_config,
 };
+use crate::mapping::{Mappings, quote_identifier};
 use crate::metrics::Metrics;
-use crate::schema::{Schema, SchemaError};
+use crate::schema::SchemaError;
 use crate::shard::{Shard, ShardError, ShardParts, StopSignal, Stopped};
 use crate::state::WorkerState;
 use crate::table_watch::{TableWatch, run_table_watch};
@@ -67,8 +71,8 @@ pub struct Pipeline {
 /// What all shards share.
 struct Shared {
     config: Arc<WorkerConfig>,
-    mapping: String,
-    schema: Arc<Schema>,
+    mappings: Mappings,
+    facts: watch::Receiver<Arc<Facts>>,
     client: Client,
     table: TableWatch,
     state: Arc<WorkerState>,
@@ -98,7 +102,7 @@ pub fn run_pipeline(
 }
 
 fn build_shared(config: WorkerConfig) -> Result<Shared, PipelineError> {
-    let schema = Arc::new(Schema::compile(&config.table, &config.format)?);
+    let mappings = Mappings::compile(&config)?;
     let client = build_client(&config.clickhouse)?;
     let table = run_table_watch(
         client.clone(),
@@ -106,8 +110,8 @@ fn build_shared(config: WorkerConfig) -> Result<Shared, PipelineError> {
         config.delivery.insert_timeout_seconds,
     );
     Ok(Shared {
-        mapping: mapping_hash(&config.table, &config.format, DECODER_VERSION),
-        schema,
+        mappings,
+        facts: run_facts_watch(config.facts_path.clone()),
         client,
         table,
         state: Arc::new(WorkerState::new(config.threads as usize)),
@@ -125,7 +129,7 @@ fn observed(shared: &Shared) -> Observed {
             "{}/{}",
             shared.config.sink.namespace, shared.config.sink.name
         ),
-        mapping: shared.mapping.clone(),
+        mapping: shared.mappings.current().hash.clone(),
         memory_budget_bytes: shared.config.memory_budget_bytes,
         state: Arc::clone(&shared.state),
         troubles: Arc::clone(&shared.troubles),
@@ -139,7 +143,7 @@ type Started = (JoinHandle<Result<Stopped, ShardError>>, Waker);
 fn start_shard(shared: &Shared, index: usize) -> Result<Started, PipelineError> {
     let settings = render_config(&build_settings(&shared.config, index));
     let topics = shared.config.kafka.topics.clone();
-    let (acknowledge, acknowledged) = mpsc::channel();
+    let (reporter, reports) = mpsc::channel();
     let context = Arc::new(build_context(shared, index, settings.clone()));
     let runtime = shared.runtime.clone();
     let build_parts = shard_parts(shared, index);
@@ -150,10 +154,10 @@ fn start_shard(shared: &Shared, index: usize) -> Result<Started, PipelineError> 
             let waker = Waker::for_current_thread();
             // The starter waits for the waker; it can only be gone at exit.
             let _ = ready.send(waker.clone());
-            let inserter = Inserter::new(context, runtime, acknowledge, waker.clone());
+            let inserter = Inserter::new(context, runtime, reporter, waker.clone());
             let consumer = Consumer::open(&settings, waker)?;
             consumer.subscribe(&topics)?;
-            Shard::new(build_parts(inserter, acknowledged), consumer).run()
+            Shard::new(build_parts(inserter, reports), consumer).run()
         })?;
     let waker = waker.recv().map_err(|_| PipelineError::Panicked)?;
     Ok((thread, waker))
@@ -162,12 +166,11 @@ fn start_shard(shared: &Shared, index: usize) -> Result<Started, PipelineError> 
 fn shard_parts(
     shared: &Shared,
     index: usize,
-) -> impl FnOnce(Inserter, mpsc::Receiver<crate::insert::Acknowledged>) -> ShardParts + Send + 'static
-{
-    let (config, mapping, schema) = (
+) -> impl FnOnce(Inserter, mpsc::Receiver<Report>) -> ShardParts + Send + 'static {
+    let (config, mappings, facts) = (
         Arc::clone(&shared.config),
-        shared.mapping.clone(),
-        Arc::clone(&shared.schema),
+        shared.mappings.clone(),
+        shared.facts.clone(),
     );
     let (table, state, metrics, stop) = (
         shared.table.clone(),
@@ -177,13 +180,13 @@ fn shard_parts(
     );
     let share = 100 - FETCH_SHARE_PERCENT;
     let budget_bytes = config.memory_budget_bytes * share / 100 / u64::from(config.threads.max(1));
-    move |inserter, acknowledged| ShardParts {
+    move |inserter, reports| ShardParts {
         index,
         config,
-        mapping,
-        schema,
+        mappings,
+        facts,
         inserter,
-        acknowledged,
+        reports,
         table,
         state,
         metrics,
@@ -219,10 +222,8 @@ fn build_context(shared: &Shared, index: usize, settings: Vec<(String, String)>)
     InsertContext {
         shard: index,
         client: shared.client.clone(),
-        insert_sql: render_insert(config, &shared.schema),
         rejected_sql: render_rejected_insert(config),
         group_id: config.kafka.group_id.clone(),
-        mapping: shared.mapping.clone(),
         compression: config.batch.compression,
         timeout: Duration::from_secs(u64::from(config.delivery.insert_timeout_seconds)),
         table: shared.table.clone(),

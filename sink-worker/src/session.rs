@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 use clickhouse_sink_crds::worker_config::Guarantee;
 
-pub use self::commit::{CommitContext, CommitOutcome, CommitRequest};
 use self::commit::CommitState;
-use self::gate::{Declared, GateView, MAX_DECLARATION_AGE};
+pub use self::commit::{CommitContext, CommitOutcome, CommitRequest};
+use self::gate::{Declared, GateView};
 use self::position::{Gap, Identity, Start};
 use self::ranges::{MAX_RUNNING, MAX_SPLITTING, Ranges, Stage};
 pub use self::time::Now;
@@ -90,6 +90,8 @@ pub struct SessionSettings {
     pub guarantee: Guarantee,
     /// What is acknowledged is committed this long after, where nothing new is declared.
     pub linger: Duration,
+    /// An INSERT is sent only while its declaration was acknowledged less than this ago.
+    pub max_declaration_age: Duration,
     /// The first commit is read back: nobody has proved yet that the broker keeps metadata.
     pub read_back: bool,
 }
@@ -221,9 +223,14 @@ impl Session {
                 .filter(|range| range.stage == Stage::Declared)
                 .map(|range| (range.start, range.end))
                 .collect(),
-            valid_until: self.declared_at.map_or(Duration::ZERO, |at| at + MAX_DECLARATION_AGE),
+            valid_until: self
+                .declared_at
+                .map_or(Duration::ZERO, |at| at + self.settings.max_declaration_age),
         });
-        GateView { open: self.gate_open, declared }
+        GateView {
+            open: self.gate_open,
+            declared,
+        }
     }
 
     fn declares_new(&self) -> bool {
@@ -242,7 +249,9 @@ impl Session {
 
     /// True where nothing is on its way and all that is acknowledged is committed.
     fn is_settled(&self) -> bool {
-        let committed = self.committed.is_none_or(|committed| committed >= self.acknowledged);
+        let committed = self
+            .committed
+            .is_none_or(|committed| committed >= self.acknowledged);
         committed && !self.ranges.has_open() && matches!(self.commit, CommitState::Idle)
     }
 
@@ -280,8 +289,19 @@ impl Session {
         (self.splitting, self.splits) = (None, VecDeque::new());
         (self.declared_at, self.proof) = (None, None);
         match start {
-            Start::Hold { reason, about, message } => self.hold(reason, about, message, now),
-            Start::Resume { offset, identity, sequence, plan, skip_to, .. } => {
+            Start::Hold {
+                reason,
+                about,
+                message,
+            } => self.hold(reason, about, message, now),
+            Start::Resume {
+                offset,
+                identity,
+                sequence,
+                plan,
+                skip_to,
+                ..
+            } => {
                 self.place(offset, identity, sequence, now);
                 self.committed = Some(offset);
                 self.ranges = Ranges::from_plan(offset, &plan.ends, plan.declared_at_s);
@@ -291,7 +311,9 @@ impl Session {
                 self.skip_to(skip_to);
                 self.state = State::Checking;
             }
-            Start::Create { offset, identity, .. } => {
+            Start::Create {
+                offset, identity, ..
+            } => {
                 self.place(offset, identity, 0, now);
                 self.committed = None;
                 self.state = State::Creating;
@@ -316,7 +338,11 @@ impl Session {
             range.stage = Stage::Acknowledged;
         }
         self.cut = self.cut.max(offset);
-        if self.ranges.iter().all(|range| range.stage == Stage::Acknowledged) {
+        if self
+            .ranges
+            .iter()
+            .all(|range| range.stage == Stage::Acknowledged)
+        {
             self.ranges = Ranges::default();
             self.acknowledged = self.cut;
             self.plan_mapping = None;
@@ -328,11 +354,20 @@ impl Session {
     #[must_use]
     pub fn reading(&self) -> Option<Reading> {
         match self.state {
-            State::Running => Some(Reading { from: self.cut, ends: Vec::new() }),
+            State::Running => Some(Reading {
+                start: self.cut,
+                from: self.cut,
+                ends: Vec::new(),
+            }),
             State::Replaying if self.replay_mode.is_some() => {
-                let unread: Vec<_> = self.ranges.iter().filter(|range| !range.sent && range.stage == Stage::Declared).collect();
+                let unread: Vec<_> = self
+                    .ranges
+                    .iter()
+                    .filter(|range| !range.sent && range.stage == Stage::Declared)
+                    .collect();
                 let first = unread.first()?;
                 Some(Reading {
+                    start: first.start,
                     from: first.start.max(self.read_from),
                     ends: unread.iter().map(|range| range.end).collect(),
                 })
@@ -378,7 +413,11 @@ impl Session {
     #[must_use]
     pub fn may_cut(&self) -> bool {
         let states = matches!(self.state, State::Running | State::Draining);
-        states && !self.ranges.has_replay() && self.splitting.is_none() && self.splits.is_empty() && self.ranges.len() < MAX_RUNNING
+        states
+            && !self.ranges.has_replay()
+            && self.splitting.is_none()
+            && self.splits.is_empty()
+            && self.ranges.len() < MAX_RUNNING
     }
 
     /// The range `[cut_end, end)` was cut and handed over; it waits for the gate.
@@ -423,11 +462,16 @@ impl Session {
 
     fn next_split(&mut self) {
         if let Some((from, to)) = self.splitting
-            && !self.ranges.iter().any(|range| range.start >= from && range.end <= to && matches!(range.stage, Stage::Cut | Stage::Declared))
+            && !self.ranges.iter().any(|range| {
+                range.start >= from
+                    && range.end <= to
+                    && matches!(range.stage, Stage::Cut | Stage::Declared)
+            })
         {
             self.splitting = None;
         }
-        let within = |root: (i64, i64), split: &(i64, i64, i64)| root.0 <= split.0 && split.1 <= root.1;
+        let within =
+            |root: (i64, i64), split: &(i64, i64, i64)| root.0 <= split.0 && split.1 <= root.1;
         let place = match self.splitting {
             Some(root) => self.splits.iter().position(|split| within(root, split)),
             None => (!self.splits.is_empty()).then_some(0),
@@ -445,7 +489,14 @@ impl Session {
     }
 
     /// The range cannot go on by itself: it stays declared, and the session is held.
-    pub fn on_stopped(&mut self, start: i64, end: i64, reason: &'static str, message: String, now: Now) {
+    pub fn on_stopped(
+        &mut self,
+        start: i64,
+        end: i64,
+        reason: &'static str,
+        message: String,
+        now: Now,
+    ) {
         if let Some(range) = self.ranges.find(start, end) {
             range.stage = Stage::Stopped;
         }
@@ -501,7 +552,9 @@ impl Session {
 /// What a shard reads for a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// First offset.
+    /// Start of the first range.
+    pub start: i64,
+    /// First offset to read: behind the start where Kafka no longer has all of the range.
     pub from: i64,
     /// Ends of the ranges to cut exactly, in order; empty: cut where it is due.
     pub ends: Vec<i64>,

@@ -34,6 +34,19 @@ pub struct SessionView {
     pub stalled_seconds: f64,
     /// Epoch of the session.
     pub epoch: Option<String>,
+    /// Declared ranges that are not acknowledged yet.
+    pub declared: usize,
+}
+
+/// A topic that a position of this sink exists on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct TopicView {
+    /// Its name.
+    pub name: String,
+    /// Its id, as Kafka prints it.
+    pub id: String,
+    /// Its partitions.
+    pub partitions: u32,
 }
 
 /// A held partition, or partitions whose batch waits.
@@ -66,6 +79,8 @@ pub struct ShardView {
     pub member: bool,
     /// When its loop last turned.
     pub turned_at: Option<Instant>,
+    /// Topics that it has positions on.
+    pub topics: Vec<TopicView>,
 }
 
 /// The whole worker at one moment.
@@ -77,6 +92,8 @@ pub struct WorkerView {
     pub mapping: String,
     /// All partitions.
     pub sessions: Vec<SessionView>,
+    /// Topics that the sink has positions on, with their ids.
+    pub topics: Vec<TopicView>,
     /// All holds.
     pub holds: Vec<HoldView>,
     /// Rows acknowledged since the start.

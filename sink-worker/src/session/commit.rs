@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use clickhouse_sink_crds::commit::{CommitMetadata, MetadataError};
 
-use super::gate::MAX_DECLARATION_AGE;
 use super::ranges::{MAX_SPLITTING, RangeState, Stage};
 use super::{LONGEST_TAIL, Now, Session, State};
 use crate::insert::backoff::decide_backoff;
@@ -92,8 +91,12 @@ impl Session {
     }
 
     fn commit_is_due(&self, now: Now) -> bool {
-        let begins = matches!(self.state, State::Creating | State::Checking) && self.proof.is_none();
-        begins || self.has_undeclared() || self.tail_due().is_some_and(|due| due <= now.instant) || self.refresh_due().is_some_and(|due| due <= now.boot)
+        let begins =
+            matches!(self.state, State::Creating | State::Checking) && self.proof.is_none();
+        begins
+            || self.has_undeclared()
+            || self.tail_due().is_some_and(|due| due <= now.instant)
+            || self.refresh_due().is_some_and(|due| due <= now.boot)
     }
 
     /// True where a range waits for its declaration.
@@ -103,36 +106,65 @@ impl Session {
 
     /// The ranges that the next commit declares.
     fn declarable(&self) -> impl Iterator<Item = &RangeState> {
-        let most = if self.splitting.is_some() || self.ranges.has_replay() { MAX_SPLITTING } else { self.max_declared };
-        self.ranges.iter().filter(|range| self.declares_new() || range.replay).take(most)
+        let most = if self.splitting.is_some() || self.ranges.has_replay() {
+            MAX_SPLITTING
+        } else {
+            self.max_declared
+        };
+        self.ranges
+            .iter()
+            .filter(|range| self.declares_new() || range.replay)
+            .take(most)
     }
 
     /// When what is acknowledged is committed although nothing new is declared.
     fn tail_due(&self) -> Option<Instant> {
-        let ahead = self.committed.is_some_and(|committed| committed < self.acknowledged);
+        let ahead = self
+            .committed
+            .is_some_and(|committed| committed < self.acknowledged);
         let since = self.acknowledged_since.unwrap_or(self.progress_at);
-        let at_once = !self.declares_new() || !matches!(self.state, State::Running | State::Replaying);
-        let wait = if at_once { Duration::ZERO } else { self.settings.linger.min(LONGEST_TAIL) };
+        let at_once =
+            !self.declares_new() || !matches!(self.state, State::Running | State::Replaying);
+        let wait = if at_once {
+            Duration::ZERO
+        } else {
+            self.settings.linger.min(LONGEST_TAIL)
+        };
         ahead.then(|| since + wait)
     }
 
     /// When the plan is committed again so that its declaration stays young; on `CLOCK_BOOTTIME`.
     fn refresh_due(&self) -> Option<Duration> {
-        let waits = self.ranges.iter().any(|range| range.stage == Stage::Declared && range.sent);
-        self.declared_at.filter(|_| waits).map(|at| at + MAX_DECLARATION_AGE / 2)
+        let waits = self
+            .ranges
+            .iter()
+            .any(|range| range.stage == Stage::Declared && range.sent);
+        self.declared_at
+            .filter(|_| waits)
+            .map(|at| at + self.settings.max_declaration_age / 2)
     }
 
     /// A range keeps the time of its first declaration; a server whose time is not known gives 0, "unknown".
     fn declare(&mut self, now: Now) {
-        let declares: Vec<i64> = self.declarable().filter(|range| range.stage == Stage::Cut).map(|range| range.start).collect();
-        let fresh = self.ranges.iter_mut().filter(|range| declares.contains(&range.start) && !range.replay);
+        let declares: Vec<i64> = self
+            .declarable()
+            .filter(|range| range.stage == Stage::Cut)
+            .map(|range| range.start)
+            .collect();
+        let fresh = self
+            .ranges
+            .iter_mut()
+            .filter(|range| declares.contains(&range.start) && !range.replay);
         for range in fresh.filter(|range| range.declared_at_s == 0) {
             range.declared_at_s = now.server_s.unwrap_or(0);
         }
     }
 
     fn render(&self, context: &CommitContext) -> Result<CommitRequest, MetadataError> {
-        let declares: Vec<(i64, i64)> = self.declarable().map(|range| (range.start, range.end)).collect();
+        let declares: Vec<(i64, i64)> = self
+            .declarable()
+            .map(|range| (range.start, range.end))
+            .collect();
         let identity = self.identity.as_ref().ok_or(MetadataError::Foreign)?;
         let metadata = CommitMetadata {
             offset: self.acknowledged,
@@ -140,8 +172,14 @@ impl Session {
             topic_id: identity.topic_id.clone(),
             first_partitions: identity.first_partitions,
             epoch: identity.epoch.clone(),
-            mapping: self.plan_mapping.clone().unwrap_or_else(|| context.mapping.clone()),
-            declared_at_s: self.declarable().next().map_or(0, |range| range.declared_at_s),
+            mapping: self
+                .plan_mapping
+                .clone()
+                .unwrap_or_else(|| context.mapping.clone()),
+            declared_at_s: self
+                .declarable()
+                .next()
+                .map_or(0, |range| range.declared_at_s),
             sequence: self.sequence,
             ends: declares.iter().map(|(_, end)| *end).collect(),
         };
@@ -155,7 +193,9 @@ impl Session {
 
     /// The outstanding commit was answered.
     pub fn on_commit(&mut self, outcome: CommitOutcome, now: Now, random: u64) {
-        let CommitState::Outstanding(request) = std::mem::replace(&mut self.commit, CommitState::Idle) else {
+        let CommitState::Outstanding(request) =
+            std::mem::replace(&mut self.commit, CommitState::Idle)
+        else {
             return;
         };
         if !self.gate_open {
@@ -179,7 +219,10 @@ impl Session {
         self.commit_failures = self.commit_failures.saturating_add(1);
         let at = now.instant + decide_backoff(self.commit_failures, random).min(LONGEST_RETRY);
         self.commit = CommitState::Retry {
-            request: CommitRequest { alone: true, ..request },
+            request: CommitRequest {
+                alone: true,
+                ..request
+            },
             at,
         };
     }
@@ -192,7 +235,12 @@ impl Session {
         }
         let message = "expected a broker that takes 1,024 bytes of commit metadata, found one that refuses a single range; raise \
                        `offset.metadata.max.bytes`, or choose `delivery.guarantee: AtLeastOnce`";
-        self.hold("BrokerLimitsCommitMetadata", String::new(), message.to_owned(), now);
+        self.hold(
+            "BrokerLimitsCommitMetadata",
+            String::new(),
+            message.to_owned(),
+            now,
+        );
     }
 
     fn on_applied(&mut self, request: &CommitRequest, now: Now) {
@@ -203,7 +251,11 @@ impl Session {
         }
         self.declared_at = Some(now.boot);
         for &(start, end) in &request.declares {
-            if let Some(range) = self.ranges.find(start, end).filter(|range| range.stage == Stage::Cut) {
+            if let Some(range) = self
+                .ranges
+                .find(start, end)
+                .filter(|range| range.stage == Stage::Cut)
+            {
                 range.stage = Stage::Declared;
             }
         }
@@ -225,7 +277,11 @@ impl Session {
             self.acknowledged = end;
             self.acknowledged_since = Some(now.instant);
         }
-        self.state = if self.ranges.has_replay() { State::Replaying } else { State::Running };
+        self.state = if self.ranges.has_replay() {
+            State::Replaying
+        } else {
+            State::Running
+        };
     }
 
     /// True where the committed metadata has to be read back.

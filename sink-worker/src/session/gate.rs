@@ -4,8 +4,16 @@
 
 use std::time::Duration;
 
-/// An INSERT is sent only while its declaration was acknowledged less than this ago.
+/// The longest that an acknowledged declaration is good for.
 pub const MAX_DECLARATION_AGE: Duration = Duration::from_mins(1);
+/// The shortest: a rebalance may keep commits waiting for a session timeout.
+const MIN_DECLARATION_AGE: Duration = Duration::from_secs(15);
+
+/// How long an acknowledged declaration is good for: two attempts, within bounds.
+#[must_use]
+pub fn decide_declaration_age(insert_timeout: Duration) -> Duration {
+    (insert_timeout * 2).clamp(MIN_DECLARATION_AGE, MAX_DECLARATION_AGE)
+}
 
 /// What may be sent for one partition.
 #[derive(Clone, Debug, PartialEq, Eq)]

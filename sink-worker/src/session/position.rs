@@ -167,7 +167,11 @@ fn start_from_moved(known: &Known<'_>, offset: i64) -> Start {
 }
 
 fn start_without_position(known: &Known<'_>) -> Start {
-    let mut facts = known.topics.iter().filter(|fact| fact.name == known.topic).peekable();
+    let mut facts = known
+        .topics
+        .iter()
+        .filter(|fact| fact.name == known.topic)
+        .peekable();
     let seen = facts.peek().is_some();
     let same = facts.any(|fact| fact.id == known.topic_id);
     match known_partitions(known) {
@@ -202,7 +206,11 @@ fn create(known: &Known<'_>, offset: i64, reset: bool, gaps: Vec<Gap>) -> Start 
         epoch: Epoch::from_random(known.random, reset),
         first_partitions: known_partitions(known).unwrap_or(known.partitions),
     };
-    Start::Create { offset, identity, gaps }
+    Start::Create {
+        offset,
+        identity,
+        gaps,
+    }
 }
 
 /// The smallest partition count at a first start that any of the group's positions on this topic remembers.

@@ -5,11 +5,13 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
+use super::lookups::short_uuid;
 use super::{Shard, ShardError};
 use crate::kafka::{
-    CommitErrorClass, CommitItem, Fault, OpId, OpResult, TopicPartition, commit_error_class,
+    CommitErrorClass, CommitItem, ErrorCode, Fault, OpId, OpResult, TopicPartition,
+    commit_error_class,
 };
-use crate::session::{CommitContext, CommitOutcome, CommitRequest};
+use crate::session::{CommitContext, CommitOutcome, CommitRequest, Now};
 
 /// Requests that were not answered yet.
 #[derive(Default)]
@@ -24,7 +26,7 @@ struct Sent {
 
 impl Shard {
     /// Sends what the sessions want committed: fresh commits in one request, each retry in one of its own.
-    pub(super) fn send_commits(&mut self, now: Instant) {
+    pub(super) fn send_commits(&mut self, now: Now) {
         let Some(context) = self.commit_context() else {
             return;
         };
@@ -40,18 +42,13 @@ impl Shard {
 
     fn commit_context(&self) -> Option<CommitContext> {
         let uuid = self.parts.table.report().uuid.clone()?;
-        let table = uuid
-            .chars()
-            .filter(char::is_ascii_hexdigit)
-            .take(8)
-            .collect();
         Some(CommitContext {
-            table,
-            mapping: self.parts.mapping.clone(),
+            table: short_uuid(&uuid),
+            mapping: self.parts.mappings.current().hash.clone(),
         })
     }
 
-    fn send_request(&mut self, requests: Vec<(TopicPartition, CommitRequest)>, now: Instant) {
+    fn send_request(&mut self, requests: Vec<(TopicPartition, CommitRequest)>, now: Now) {
         if requests.is_empty() {
             return;
         }
@@ -66,7 +63,7 @@ impl Shard {
                     op,
                     Sent {
                         partitions,
-                        at: now,
+                        at: now.instant,
                     },
                 );
             }
@@ -78,7 +75,7 @@ impl Shard {
     }
 
     /// Serves answers to commits and look-ups; true where there were any.
-    pub(super) fn serve_ops(&mut self, now: Instant) -> Result<bool, ShardError> {
+    pub(super) fn serve_ops(&mut self, now: Now) -> Result<bool, ShardError> {
         let mut any = false;
         while let Some((op, result)) = self.consumer.poll_ops() {
             any = true;
@@ -98,7 +95,7 @@ impl Shard {
         op: OpId,
         error: Option<&Fault>,
         elements: &[(TopicPartition, Option<Fault>)],
-        now: Instant,
+        now: Now,
     ) -> Result<(), ShardError> {
         let Some(sent) = self.commits.by_op.remove(&op) else {
             return Ok(());
@@ -106,14 +103,15 @@ impl Shard {
         self.parts
             .metrics
             .commit_seconds
-            .observe(now.saturating_duration_since(sent.at).as_secs_f64());
+            .observe(now.instant.saturating_duration_since(sent.at).as_secs_f64());
         let fault = error.or_else(|| elements.iter().find_map(|(_, fault)| fault.as_ref()));
         let Some(fault) = fault else {
             self.parts
                 .metrics
                 .commits
                 .inc_by(sent.partitions.len() as u64);
-            return self.settle_applied(&sent.partitions, now);
+            self.settle(&sent.partitions, CommitOutcome::Applied, now);
+            return Ok(());
         };
         self.parts.metrics.commit_retries.inc();
         tracing::debug!(error = %fault, partitions = sent.partitions.len(), "A commit was not applied.");
@@ -125,26 +123,11 @@ impl Shard {
         Ok(())
     }
 
-    fn settle_applied(
-        &mut self,
-        partitions: &[TopicPartition],
-        now: Instant,
-    ) -> Result<(), ShardError> {
-        for key in partitions {
-            let Some(slot) = self.slots.get_mut(key) else {
-                continue;
-            };
-            if let Some(offset) = slot.session.on_commit(CommitOutcome::Applied, now, 0) {
-                self.start_reading(key, offset)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn settle(&mut self, partitions: &[TopicPartition], outcome: CommitOutcome, now: Instant) {
+    fn settle(&mut self, partitions: &[TopicPartition], outcome: CommitOutcome, now: Now) {
         for key in partitions {
             if let Some(slot) = self.slots.get_mut(key) {
                 slot.session.on_commit(outcome, now, crate::random());
+                slot.publish_gate();
             }
         }
     }
@@ -165,6 +148,9 @@ fn decide_outcome(fault: &Fault, partitions: usize) -> CommitOutcome {
     match commit_error_class(fault.code) {
         _ if partitions > 1 => CommitOutcome::Again,
         CommitErrorClass::Lost => CommitOutcome::Lost,
+        CommitErrorClass::Config if fault.code == ErrorCode::OFFSET_METADATA_TOO_LARGE => {
+            CommitOutcome::TooLarge
+        }
         CommitErrorClass::Config => CommitOutcome::Refused("Unauthorized"),
         _ => CommitOutcome::Again,
     }
@@ -173,7 +159,6 @@ fn decide_outcome(fault: &Fault, partitions: usize) -> CommitOutcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kafka::ErrorCode;
 
     fn fault(code: ErrorCode) -> Fault {
         Fault {
@@ -203,6 +188,18 @@ mod tests {
         assert_eq!(
             decide_outcome(&fault(ErrorCode::REBALANCE_IN_PROGRESS), 1),
             CommitOutcome::Again
+        );
+    }
+
+    #[test]
+    fn too_much_metadata_is_told_from_a_missing_right() {
+        assert_eq!(
+            decide_outcome(&fault(ErrorCode::OFFSET_METADATA_TOO_LARGE), 1),
+            CommitOutcome::TooLarge
+        );
+        assert_eq!(
+            decide_outcome(&fault(ErrorCode::GROUP_AUTHORIZATION_FAILED), 1),
+            CommitOutcome::Refused("Unauthorized")
         );
     }
 }

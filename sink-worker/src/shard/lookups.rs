@@ -2,18 +2,20 @@
 //!
 //! Must not be here: deciding where a session starts (`session/position.rs`).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clickhouse_sink_crds::worker_config::StartFrom;
+use clickhouse_sink_crds::facts::{Facts, ResolutionAction};
+use clickhouse_sink_crds::worker_config::{OnDataLoss, StartFrom};
 
 use super::{Shard, ShardError};
 use crate::kafka::{
     Fault, GroupOffset, KafkaError, OffsetResult, OffsetSpec, OpId, OpResult, TopicInfo,
     TopicPartition,
 };
-use crate::lane::Lane;
-use crate::session::position::{Committed, Facts, Start, decide_start};
+use crate::session::Now;
+use crate::session::position::{Committed, Known, Start, decide_start};
 
 /// How often the last stable offsets are asked for: lag and the stall signal are as old as this.
 const ENDS_PERIOD: Duration = Duration::from_millis(500);
@@ -33,6 +35,7 @@ pub(super) struct Lookups {
     ends_due: Option<Instant>,
     ends_asked: u32,
     asked: HashMap<OpId, Question>,
+    read_backs: HashSet<OpId>,
 }
 
 impl Lookups {
@@ -76,23 +79,25 @@ impl Round {
 
 impl Shard {
     /// Asks what is due.
-    pub(super) fn send_lookups(&mut self, now: Instant) {
+    pub(super) fn send_lookups(&mut self, now: Now) {
         if self.stop.is_none() {
             self.send_round(now);
         }
         self.send_ends(now);
+        self.send_topic_watch(now);
+        self.send_read_backs();
     }
 
-    fn send_round(&mut self, now: Instant) {
+    fn send_round(&mut self, now: Now) {
         if self
             .lookups
             .round
             .as_ref()
-            .is_some_and(|round| now < round.since + ROUND_TIMEOUT)
+            .is_some_and(|round| now.instant < round.since + ROUND_TIMEOUT)
         {
             return;
         }
-        let early = self.lookups.retry_at.is_some_and(|at| now < at);
+        let early = self.lookups.retry_at.is_some_and(|at| now.instant < at);
         // The first commit names the table, so no position is made before the table was seen once.
         if early || self.parts.table.report().uuid.is_none() {
             return;
@@ -112,7 +117,7 @@ impl Shard {
         }
     }
 
-    fn ask_round(&mut self, wanted: Vec<TopicPartition>, now: Instant) -> Result<(), KafkaError> {
+    fn ask_round(&mut self, wanted: Vec<TopicPartition>, now: Now) -> Result<(), KafkaError> {
         let with = |spec: OffsetSpec| {
             wanted
                 .iter()
@@ -155,7 +160,7 @@ impl Shard {
         let (group, topics, low, high, timestamp) = (None, None, None, None, None);
         self.lookups.round = Some(Round {
             wanted,
-            since: now,
+            since: now.instant,
             group,
             topics,
             low,
@@ -167,15 +172,15 @@ impl Shard {
         Ok(())
     }
 
-    fn end_round(&mut self, now: Instant) {
+    fn end_round(&mut self, now: Now) {
         self.lookups.round = None;
         self.lookups.asked.clear();
-        self.lookups.retry_at = Some(now + ROUND_RETRY);
+        self.lookups.retry_at = Some(now.instant + ROUND_RETRY);
     }
 
-    fn send_ends(&mut self, now: Instant) {
+    fn send_ends(&mut self, now: Now) {
         if self.lookups.ends.is_some()
-            || self.lookups.ends_due.is_some_and(|due| now < due)
+            || self.lookups.ends_due.is_some_and(|due| now.instant < due)
             || self.slots.is_empty()
         {
             return;
@@ -188,7 +193,7 @@ impl Shard {
         };
         let asked: Vec<_> = self.slots.keys().map(|key| (key.clone(), spec)).collect();
         self.lookups.ends_asked = self.lookups.ends_asked.wrapping_add(1);
-        self.lookups.ends_due = Some(now + ENDS_PERIOD);
+        self.lookups.ends_due = Some(now.instant + ENDS_PERIOD);
         self.lookups.ends = self
             .consumer
             .list_offsets(&asked, true)
@@ -201,14 +206,21 @@ impl Shard {
         &mut self,
         op: OpId,
         result: OpResult,
-        now: Instant,
+        now: Now,
     ) -> Result<(), ShardError> {
         if let Some((_, starts)) = self.lookups.ends.filter(|(ends, _)| *ends == op) {
             self.lookups.ends = None;
             if let OpResult::Offsets(Ok(offsets)) = result {
-                self.on_ends(&offsets, starts, now);
+                self.on_ends(&offsets, starts, now.instant);
             }
             return Ok(());
+        }
+        if self.lookups.read_backs.remove(&op) {
+            self.on_read_backs(result, now);
+            return Ok(());
+        }
+        if self.topics.is_answer(op) {
+            return self.on_topic_watch(result, now);
         }
         let Some(question) = self.lookups.asked.remove(&op) else {
             return Ok(());
@@ -218,7 +230,41 @@ impl Shard {
             Err(fault) => {
                 tracing::warn!(error = %fault, "Kafka did not answer where the partitions stand; they are asked for again.");
                 self.end_round(now);
-                Ok(())
+            }
+        }
+        Ok(())
+    }
+
+    /// The first commit of a process is read back: the promise rests on a broker that keeps metadata.
+    fn send_read_backs(&mut self) {
+        if !self.lookups.read_backs.is_empty() {
+            return;
+        }
+        let waiting = self
+            .slots
+            .iter()
+            .filter(|(_, slot)| slot.session.wants_read_back());
+        let waiting: Vec<TopicPartition> = waiting.map(|(key, _)| key.clone()).collect();
+        if waiting.is_empty() {
+            return;
+        }
+        let group_id = self.parts.config.kafka.group_id.clone();
+        match self.consumer.list_group_offsets(&group_id, Some(&waiting)) {
+            Ok(op) => {
+                self.lookups.read_backs.insert(op);
+            }
+            Err(error) => tracing::debug!(%error, "The first commit could not be read back yet."),
+        }
+    }
+
+    fn on_read_backs(&mut self, result: OpResult, now: Now) {
+        let OpResult::GroupOffsets(Ok(offsets)) = result else {
+            return;
+        };
+        for found in offsets.iter().filter(|found| found.fault.is_none()) {
+            if let Some(slot) = self.slots.get_mut(&found.partition) {
+                self.metadata_kept |= slot.session.on_read_back(&found.metadata, now);
+                slot.publish_gate();
             }
         }
     }
@@ -248,23 +294,64 @@ impl Shard {
         Ok(())
     }
 
-    fn finish_round(&mut self, now: Instant) -> Result<(), ShardError> {
+    fn finish_round(&mut self, now: Now) {
         if !self.lookups.round.as_ref().is_some_and(Round::is_complete) {
-            return Ok(());
+            return;
         }
         let Some(round) = self.lookups.round.take() else {
-            return Ok(());
+            return;
         };
         if !self.know_cluster() {
-            self.end_round(now);
-            return Ok(());
+            return self.end_round(now);
         }
+        self.topics
+            .on_described(round.topics.as_deref().unwrap_or_default());
         for key in &round.wanted {
-            if let Some(start) = decide_in_round(&round, key, self.parts.config.kafka.start_from) {
-                self.on_start(key, start, now)?;
+            if let Some(start) = self.decide_in_round(&round, key) {
+                self.on_start(key, start, now);
             }
         }
-        Ok(())
+    }
+
+    /// `None` where an answer says nothing about the partition; it is asked for again then.
+    fn decide_in_round(&self, round: &Round, key: &TopicPartition) -> Option<Start> {
+        let topics = round.topics.as_ref()?;
+        let topic = topics.iter().find(|topic| topic.topic == key.topic)?;
+        let group = round.group.as_ref()?.iter();
+        let of_topic = group.filter(|offset| offset.partition.topic == key.topic);
+        let group: Vec<Committed> = of_topic.map(committed).collect();
+        let facts = Arc::clone(&self.parts.facts.borrow());
+        Some(decide_start(&Known {
+            topic: &key.topic,
+            partition: key.partition,
+            topic_id: &topic.topic_id,
+            partitions: topic.partitions,
+            group: &group,
+            low: offset_in(round.low.as_ref(), key)?,
+            high: offset_in(round.high.as_ref(), key)?,
+            at_timestamp: offset_in(round.timestamp.as_ref(), key),
+            start_from: self.parts.config.kafka.start_from,
+            tables: &self.known_tables(&facts),
+            topics: &facts.topics,
+            on_loss: self.on_loss(key),
+            random: crate::random(),
+        }))
+    }
+
+    /// First 8 hex digits of every uuid that the table has, or had.
+    fn known_tables(&self, facts: &Facts) -> Vec<String> {
+        let present = self.parts.table.report().uuid.clone();
+        let all = present.iter().chain(&facts.tables);
+        all.map(|uuid| short_uuid(uuid)).collect()
+    }
+
+    /// What to do about a loss: as a person answered to the last hold, else as declared.
+    fn on_loss(&self, key: &TopicPartition) -> OnDataLoss {
+        let answer = self.slots.get(key).and_then(|slot| slot.answer.as_ref());
+        match answer.map(|answer| answer.action) {
+            Some(ResolutionAction::SkipAndRecord) => OnDataLoss::SkipAndRecord,
+            _ => self.parts.config.kafka.on_data_loss,
+        }
     }
 
     /// Tokens name the cluster, so nothing is read before its id is known; it has come with the first answers.
@@ -277,36 +364,6 @@ impl Shard {
                 .into();
         }
         !self.cluster_id.is_empty()
-    }
-
-    fn on_start(
-        &mut self,
-        key: &TopicPartition,
-        start: Start,
-        now: Instant,
-    ) -> Result<(), ShardError> {
-        log_start(key, &start);
-        let Some(slot) = self.slots.get_mut(key) else {
-            return Ok(());
-        };
-        match slot.session.on_start(start, now) {
-            Some(offset) => self.start_reading(key, offset),
-            None => Ok(()),
-        }
-    }
-
-    /// Fetching begins at an offset that is committed.
-    pub(super) fn start_reading(
-        &mut self,
-        key: &TopicPartition,
-        offset: i64,
-    ) -> Result<(), ShardError> {
-        if let Some(slot) = self.slots.get_mut(key) {
-            let schema = std::sync::Arc::clone(&self.parts.schema);
-            slot.lane = Some(Lane::new(key.topic.clone(), key.partition, schema, offset));
-            self.consumer.incremental_assign(&[(key.clone(), offset)])?;
-        }
-        Ok(())
     }
 
     fn on_ends(&mut self, offsets: &[OffsetResult], starts: bool, now: Instant) {
@@ -326,21 +383,6 @@ impl Shard {
             } else {
                 None
             };
-        }
-    }
-}
-
-fn log_start(key: &TopicPartition, start: &Start) {
-    let (topic, partition) = (&key.topic, key.partition);
-    match start {
-        Start::Resume { offset, .. } => {
-            tracing::info!(%topic, partition, offset, "A partition goes on from its position.");
-        }
-        Start::Create { offset, identity } => {
-            tracing::info!(%topic, partition, offset, epoch = %identity.epoch, "A position is made.");
-        }
-        Start::Hold { reason, message } => {
-            tracing::warn!(%topic, partition, reason, %message, "A partition is held.");
         }
     }
 }
@@ -374,36 +416,18 @@ fn offset_in(results: Option<&Vec<OffsetResult>>, key: &TopicPartition) -> Optio
         .offset
 }
 
-/// `None` where an answer says nothing about the partition; it is asked for again then.
-fn decide_in_round(round: &Round, key: &TopicPartition, start_from: StartFrom) -> Option<Start> {
-    let topic = round
-        .topics
-        .as_ref()?
-        .iter()
-        .find(|topic| topic.topic == key.topic)?;
-    let of_topic = round
-        .group
-        .as_ref()?
-        .iter()
-        .filter(|offset| offset.partition.topic == key.topic);
-    let group: Vec<Committed> = of_topic.map(committed).collect();
-    Some(decide_start(&Facts {
-        partition: key.partition,
-        topic_id: &topic.topic_id,
-        partitions: topic.partitions,
-        group: &group,
-        low: offset_in(round.low.as_ref(), key)?,
-        high: offset_in(round.high.as_ref(), key)?,
-        at_timestamp: offset_in(round.timestamp.as_ref(), key),
-        start_from,
-        random: crate::random(),
-    }))
-}
-
 fn committed(offset: &GroupOffset) -> Committed {
     Committed {
         partition: offset.partition.partition,
         offset: offset.offset,
         metadata: offset.metadata.clone(),
     }
+}
+
+/// First 8 hex digits of a uuid, as commits name a table.
+pub(super) fn short_uuid(uuid: &str) -> String {
+    uuid.chars()
+        .filter(char::is_ascii_hexdigit)
+        .take(8)
+        .collect()
 }

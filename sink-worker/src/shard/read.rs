@@ -1,17 +1,17 @@
-//! Reading: from the partition queues into the lanes, within the budget, and cutting what is filled.
+//! Reading: from the partition queues into the lanes, within the budget.
 //!
-//! Must not be here: the group, commits.
+//! Must not be here: the group, commits, cutting.
 
 use std::time::Instant;
 
-use clickhouse_sink_crds::commit::Range;
 use clickhouse_sink_crds::worker_config::Tombstones;
 
 use super::{Shard, ShardError, Slot};
-use crate::batch::{Batch, Cut, Fill, Part, decide_cut, is_full};
+use crate::batch::{Fill, is_full};
 use crate::decode::Decoder;
 use crate::kafka::{Consumer, ErrorCode, Fault, Fetched, TopicPartition};
-use crate::lane::{Record, Taken};
+use crate::lane::{Lane, Record, Taken};
+use crate::session::Now;
 
 /// Records read from one partition before the next one has its turn.
 const RECORDS_PER_READ: usize = 2048;
@@ -26,46 +26,71 @@ struct ReadResult {
 
 impl Shard {
     /// Reads every partition once; true where records came.
-    pub(super) fn read_all(&mut self, now: Instant) -> Result<bool, ShardError> {
+    pub(super) fn read_all(&mut self, now: Now) -> Result<bool, ShardError> {
         let mut any = false;
-        let mut faults = Vec::new();
-        let keys: Vec<TopicPartition> = self.reading();
-        for key in keys {
-            let fill = self.fill();
-            if !self.may_read(&fill) {
-                break;
+        let mut sum = self.fill();
+        let privileged = self.privileged_replay();
+        for key in self.reading() {
+            let Some(before) = self.lane_fill(&key) else {
+                continue;
+            };
+            if !self.may_read(&key, &before, &sum, privileged.as_ref()) {
+                continue;
             }
-            let Some(result) = self.read_slot(&key, &fill, now) else {
+            let Some(result) = self.read_slot(&key, &before, &sum, now.instant) else {
                 continue;
             };
             any |= result.taken.records > 0 || result.more;
             self.count(&result.taken);
-            faults.extend(result.fault.map(|fault| (key, fault)));
-        }
-        for (key, fault) in faults {
-            self.hold_on_fault(&key, &fault, now)?;
+            if let Some(fault) = &result.fault {
+                self.hold_on_fault(&key, fault, now)?;
+            }
+            let after = self.lane_fill(&key).unwrap_or_default();
+            sum = sum.without(&before).with(&after);
         }
         Ok(any)
     }
 
+    /// Partitions that are read, from another one each turn: where the budget ends, it ends for all in turn.
     fn reading(&self) -> Vec<TopicPartition> {
         let reading = self
             .slots
             .iter()
-            .filter(|(_, slot)| slot.lane.is_some() && slot.session.reads());
-        reading.map(|(key, _)| key.clone()).collect()
+            .filter(|(_, slot)| slot.lane.as_ref().is_some_and(|lane| !lane.is_replayed()));
+        let mut keys: Vec<TopicPartition> = reading.map(|(key, _)| key.clone()).collect();
+        if !keys.is_empty() {
+            let first = self.turns % keys.len();
+            keys.rotate_left(first);
+        }
+        keys
     }
 
-    fn read_slot(&mut self, key: &TopicPartition, fill: &Fill, now: Instant) -> Option<ReadResult> {
+    fn lane_fill(&self, key: &TopicPartition) -> Option<Fill> {
+        self.slots.get(key)?.lane.as_ref().map(Lane::fill)
+    }
+
+    fn read_slot(
+        &mut self,
+        key: &TopicPartition,
+        lane: &Fill,
+        sum: &Fill,
+        now: Instant,
+    ) -> Option<ReadResult> {
+        let rows = if self.declares() { lane.rows } else { sum.rows };
         let room = (self.parts.config.batch.max_rows as usize)
-            .saturating_sub(fill.rows)
+            .saturating_sub(rows)
             .clamp(1, RECORDS_PER_READ);
         let tombstones = self.parts.config.format.tombstones;
         let slot = self.slots.get_mut(key)?;
+        let mapping = slot.lane.as_ref()?.mapping();
+        let decoder = self
+            .decoders
+            .entry(mapping.hash.clone())
+            .or_insert_with(|| Decoder::new(std::sync::Arc::clone(&mapping.schema)));
         Some(read_into(
             &mut self.consumer,
             slot,
-            &mut self.decoder,
+            decoder,
             tombstones,
             room,
             now,
@@ -82,36 +107,26 @@ impl Shard {
         &mut self,
         key: &TopicPartition,
         fault: &Fault,
-        now: Instant,
+        now: Now,
     ) -> Result<(), ShardError> {
         if fault.code.is_informational() {
             return Ok(());
         }
         tracing::warn!(topic = %key.topic, partition = key.partition, error = %fault, "A partition cannot be read on.");
-        self.consumer
-            .incremental_unassign(std::slice::from_ref(key))?;
         if let Some(slot) = self.slots.get_mut(key) {
-            slot.lane = None;
-            slot.session.hold(
-                reason_of(fault.code),
-                format!("the partition cannot be read on: {fault}"),
-                now,
-            );
+            let message = format!("the partition cannot be read on: {fault}");
+            slot.session
+                .hold(reason_of(fault.code), String::new(), message, now);
         }
-        Ok(())
+        self.stop_reading(key)
     }
 
     /// How full the lanes are together.
     pub(super) fn fill(&self) -> Fill {
         let lanes = self.slots.values().filter_map(|slot| slot.lane.as_ref());
         lanes
-            .map(crate::lane::Lane::fill)
-            .fold(Fill::default(), |sum, lane| Fill {
-                rows: sum.rows + lane.rows,
-                bytes: sum.bytes + lane.bytes,
-                covered: sum.covered + lane.covered,
-                since: [sum.since, lane.since].into_iter().flatten().min(),
-            })
+            .map(Lane::fill)
+            .fold(Fill::default(), |sum, lane| sum.with(&lane))
     }
 
     /// Bytes buffered: what is filled, and what is in flight with its encoded copy.
@@ -120,97 +135,47 @@ impl Shard {
         fill.bytes + in_flight + in_flight / 2
     }
 
-    fn over_budget(&self, fill: &Fill) -> bool {
+    pub(super) fn over_budget(&self, fill: &Fill) -> bool {
         self.buffered_bytes(fill) >= self.parts.budget_bytes
     }
 
-    /// One batch may always be filled, however small the budget is.
-    fn may_read(&self, fill: &Fill) -> bool {
-        let nothing_held = fill.covered == 0 && self.in_flight.is_empty();
-        !is_full(fill, &self.parts.config.batch) && (nothing_held || !self.over_budget(fill))
-    }
-
-    fn decide(&self, fill: &Fill, now: Instant) -> Cut {
-        let must = self.stop.is_some()
-            || self.revocation.is_some()
-            || (self.over_budget(fill) && self.in_flight.is_empty());
-        decide_cut(
-            fill,
-            &self.parts.config.batch,
-            self.in_flight.len(),
-            must,
-            now,
-        )
-    }
-
-    /// When the linger of what is filled ends.
-    pub(super) fn cut_due(&self, now: Instant) -> Option<Instant> {
-        match self.decide(&self.fill(), now) {
-            Cut::Fill(due) => due,
-            Cut::Now => Some(now),
-            Cut::Full => None,
-        }
-    }
-
-    /// Cuts the filled set and hands it over, where it is time.
-    pub(super) fn cut_where_due(&mut self, now: Instant) -> bool {
-        if self.decide(&self.fill(), now) != Cut::Now {
-            return false;
-        }
-        let parts: Vec<Part> = self
-            .slots
-            .iter_mut()
-            .filter_map(|(key, slot)| cut_slot(key, slot))
-            .collect();
-        let batch = Batch {
-            id: self.next_batch,
-            cluster_id: std::sync::Arc::clone(&self.cluster_id),
-            parts,
+    /// The replay that may go on above the budget: one always may, or none would ever end.
+    fn privileged_replay(&self) -> Option<TopicPartition> {
+        let replays = |slot: &Slot| {
+            slot.lane
+                .as_ref()
+                .is_some_and(|lane| lane.is_replay() && !lane.is_replayed())
         };
-        self.next_batch += 1;
-        self.hand_over(batch, now);
-        true
+        self.slots
+            .iter()
+            .find(|(_, slot)| replays(slot))
+            .map(|(key, _)| key.clone())
     }
 
-    fn hand_over(&mut self, batch: Batch, now: Instant) {
-        let fallbacks: u64 = self
-            .slots
-            .values_mut()
-            .filter_map(|slot| slot.lane.as_mut())
-            .map(crate::lane::Lane::take_fallbacks)
-            .sum();
-        self.parts.metrics.values_replaced.inc_by(fallbacks);
-        if batch.rows() == 0 && batch.rejected() == 0 {
-            return self.skip_by_rule(&batch, now);
+    /// One batch may always be filled, however small the budget is.
+    fn may_read(
+        &self,
+        key: &TopicPartition,
+        lane: &Fill,
+        sum: &Fill,
+        privileged: Option<&TopicPartition>,
+    ) -> bool {
+        let over = self.over_budget(sum);
+        if self.replays(key) {
+            return !over || privileged == Some(key);
         }
-        self.in_flight.insert(batch.id, batch.bytes());
-        self.parts.inserter.submit(batch);
+        let full = is_full(
+            if self.declares() { lane } else { sum },
+            &self.parts.config.batch,
+        );
+        let nothing_held = sum.covered == 0 && self.in_flight.is_empty();
+        !full && (nothing_held || !over)
     }
 
-    /// A set without rows and rejects needs nobody's acknowledgement.
-    fn skip_by_rule(&mut self, batch: &Batch, now: Instant) {
-        self.parts.metrics.records_skipped.inc_by(batch.skipped());
-        for part in &batch.parts {
-            let key = TopicPartition::new(part.topic.clone(), part.range.partition);
-            if let Some(slot) = self.slots.get_mut(&key) {
-                slot.session
-                    .on_acknowledged(part.range.start, part.range.end, now);
-            }
-        }
+    fn replays(&self, key: &TopicPartition) -> bool {
+        let lane = self.slots.get(key).and_then(|slot| slot.lane.as_ref());
+        lane.is_some_and(Lane::is_replay)
     }
-}
-
-fn cut_slot(key: &TopicPartition, slot: &mut Slot) -> Option<Part> {
-    let identity = slot.session.identity()?.clone();
-    let part = slot.lane.as_mut()?.cut(|start, end| Range {
-        topic_id: identity.topic_id,
-        partition: key.partition,
-        epoch: identity.epoch,
-        start,
-        end,
-    })?;
-    slot.session.on_cut(part.range.end);
-    Some(part)
 }
 
 fn read_into(

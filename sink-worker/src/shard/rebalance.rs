@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{Shard, ShardError, Slot};
 use crate::kafka::{Fault, MainEvent, TopicPartition};
-use crate::session::Session;
+use crate::session::Now;
 
 /// librdkafka's own default, in milliseconds, where the user sets none.
 const MAX_POLL_INTERVAL_MS: u64 = 120_000;
@@ -28,7 +28,7 @@ fn decide_revoke_timeout(final_flush_seconds: u32, max_poll_interval_ms: Option<
 
 impl Shard {
     /// Serves the group's events; true where there were any.
-    pub(super) fn serve_main(&mut self, now: Instant) -> Result<bool, ShardError> {
+    pub(super) fn serve_main(&mut self, now: Now) -> Result<bool, ShardError> {
         let mut any = false;
         while let Some(event) = self.consumer.poll_main() {
             any = true;
@@ -53,29 +53,21 @@ impl Shard {
     }
 
     /// The event is answered at once, with nothing: each partition is fetched once its position is known.
-    fn on_assign(&mut self, partitions: &[TopicPartition], now: Instant) -> Result<(), ShardError> {
+    fn on_assign(&mut self, partitions: &[TopicPartition], now: Now) -> Result<(), ShardError> {
         self.member = true;
         self.parts.metrics.rebalances.inc();
         tracing::info!(partitions = partitions.len(), "Partitions were assigned.");
         self.consumer.incremental_assign(&[])?;
         for key in partitions {
             let handle = self.consumer.split(key)?;
-            let session = Session::new(now);
-            let slot = Slot {
-                session,
-                lane: None,
-                handle,
-                low: None,
-                end: None,
-                behind_since: None,
-            };
+            let slot = Slot::new(self.session_settings(), handle, now);
             self.slots.insert(key.clone(), slot);
         }
         Ok(())
     }
 
     /// Drains: what is filled is cut and sent, and waited for while the main queue is still polled.
-    fn on_revoke(&mut self, partitions: Vec<TopicPartition>, now: Instant) {
+    fn on_revoke(&mut self, partitions: Vec<TopicPartition>, now: Now) {
         self.parts.metrics.rebalances.inc();
         tracing::info!(
             partitions = partitions.len(),
@@ -99,7 +91,7 @@ impl Shard {
         );
         self.revocation = Some(Revocation {
             partitions,
-            deadline: now + timeout,
+            deadline: now.instant + timeout,
         });
     }
 
@@ -124,7 +116,7 @@ impl Shard {
     fn release(&mut self, partitions: &[TopicPartition]) -> Result<(), ShardError> {
         for key in partitions {
             if let Some(mut slot) = self.slots.remove(key) {
-                slot.session.close();
+                slot.close();
             }
         }
         self.consumer.incremental_unassign(partitions)?;
@@ -133,7 +125,7 @@ impl Shard {
     }
 
     /// Gives drained partitions up.
-    pub(super) fn serve_revocation(&mut self, now: Instant) -> Result<(), ShardError> {
+    pub(super) fn serve_revocation(&mut self, now: Now) -> Result<(), ShardError> {
         let Some(revocation) = &self.revocation else {
             return Ok(());
         };
@@ -142,7 +134,7 @@ impl Shard {
                 .get(key)
                 .is_none_or(|slot| slot.session.is_drained())
         });
-        if !drained && now < revocation.deadline {
+        if !drained && now.instant < revocation.deadline {
             return Ok(());
         }
         tracing::info!(

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::Shard;
 use crate::kafka::{MainEvent, OpResult};
+use crate::session::Now;
 
 /// librdkafka can crash while leaving a group whose coordinator is away, so it is asked something first.
 const COORDINATOR_TIMEOUT: Duration = Duration::from_secs(2);
@@ -51,7 +52,7 @@ impl Shard {
     }
 
     /// Begins to stop when told to; `Some` when the drain has ended, one way or the other.
-    pub(super) fn serve_stop(&mut self, now: Instant) -> Option<Stopped> {
+    pub(super) fn serve_stop(&mut self, now: Now) -> Option<Stopped> {
         if !self.parts.stop.stop.load(Ordering::Acquire) {
             return None;
         }
@@ -59,22 +60,24 @@ impl Shard {
         let drained =
             self.in_flight.is_empty() && self.slots.values().all(|slot| slot.session.is_drained());
         let hurry = self.parts.stop.hurry.load(Ordering::Acquire);
-        (drained || hurry || now >= deadline).then_some(Stopped { drained })
+        (drained || hurry || now.instant >= deadline).then_some(Stopped { drained })
     }
 
-    fn begin_stop(&mut self, now: Instant) -> Instant {
+    fn begin_stop(&mut self, now: Now) -> Instant {
         if let Some(stop) = &self.stop {
             return stop.deadline;
         }
         tracing::info!("The shard drains.");
         let seconds = u64::from(self.parts.config.shutdown.final_flush_timeout_seconds);
-        let deadline = now + Duration::from_secs(seconds);
+        let deadline = now.instant + Duration::from_secs(seconds);
         self.stop = Some(Stop { deadline });
         for slot in self.slots.values_mut() {
             slot.session.start_drain();
         }
         // What is filled becomes the last batches at once: the turn that found the stop has cut already.
-        self.cut_where_due(now);
+        if let Err(error) = self.cut_where_due(now) {
+            tracing::warn!(%error, "What was filled could not be cut; it is read again later.");
+        }
         deadline
     }
 
@@ -86,9 +89,7 @@ impl Shard {
             "The shard has drained and leaves."
         );
         let partitions: Vec<_> = self.slots.keys().cloned().collect();
-        self.slots
-            .values_mut()
-            .for_each(|slot| slot.session.close());
+        self.slots.values_mut().for_each(super::Slot::close);
         self.slots.clear();
         if let Err(error) = self.consumer.incremental_unassign(&partitions) {
             tracing::debug!(%error, "The partitions were not given up by hand.");

@@ -2,23 +2,35 @@
 //!
 //! Must not be here: decisions.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Shard, Slot};
+use clickhouse_sink_crds::fingerprint::fingerprint;
+
+use super::{Answer, Shard, Slot};
 use crate::kafka::TopicPartition;
-use crate::session::State;
-use crate::state::{HoldView, SessionView, ShardView};
+use crate::session::{Hold, Now, State};
+use crate::state::{HoldView, SessionView, ShardView, TopicView};
 
 /// How often the view is published.
 const PERIOD: Duration = Duration::from_millis(100);
 
 impl Shard {
     /// Publishes the view where it is time.
-    pub(super) fn publish(&mut self, now: Instant) {
-        if self.published_at.is_some_and(|at| now < at + PERIOD) {
+    pub(super) fn publish(&mut self, now: Now) {
+        if self
+            .published_at
+            .is_some_and(|at| now.instant < at + PERIOD)
+        {
             return;
         }
+        let moment = now;
+        let now = now.instant;
         self.published_at = Some(now);
+        self.take_answers(moment);
+        let linger = self.effective_linger().as_secs_f64();
+        self.parts.metrics.effective_linger.set(linger);
         let fill = self.fill();
         let view = ShardView {
             sessions: self
@@ -35,9 +47,71 @@ impl Shard {
             in_flight: self.in_flight.len(),
             member: self.member,
             turned_at: Some(now),
+            topics: self.topics_read(),
         };
         self.parts.state.publish(self.parts.index, view);
     }
+}
+
+impl Shard {
+    /// Topics that a position of ours exists on: only those are facts about this sink.
+    fn topics_read(&self) -> Vec<TopicView> {
+        let read = self
+            .slots
+            .iter()
+            .filter(|(_, slot)| slot.session.committed().is_some());
+        let ids: BTreeSet<(String, String)> = read
+            .filter_map(|(key, slot)| {
+                Some((
+                    key.topic.to_string(),
+                    slot.session.identity()?.topic_id.clone(),
+                ))
+            })
+            .collect();
+        let view = |(name, id): (String, String)| TopicView {
+            partitions: self.topics.partitions_of(&name),
+            name,
+            id,
+        };
+        ids.into_iter().map(view).collect()
+    }
+
+    /// A person's answer to a hold has it looked at again at once.
+    fn take_answers(&mut self, now: Now) {
+        let facts = Arc::clone(&self.parts.facts.borrow());
+        for (key, slot) in &mut self.slots {
+            let State::Held(hold) = slot.session.state() else {
+                continue;
+            };
+            let id = hold_id(hold, key);
+            let answer = facts.resolutions.iter().find(|resolution| {
+                resolution.hold == id && resolution.partition == key.to_string()
+            });
+            let Some(action) = answer.map(|answer| answer.action) else {
+                continue;
+            };
+            let (reason, about) = (hold.reason, hold.about.clone());
+            if slot
+                .answer
+                .as_ref()
+                .is_none_or(|known| known.about != about || known.action != action)
+            {
+                tracing::info!(topic = %key.topic, partition = key.partition, hold = id, ?action, "A hold was answered.");
+                slot.session.retry_now(now);
+            }
+            slot.answer = Some(Answer {
+                reason,
+                about,
+                action,
+            });
+        }
+    }
+}
+
+/// Names a hold: the same cause at the same place has the same name, also after a restart.
+fn hold_id(hold: &Hold, key: &TopicPartition) -> String {
+    let name = fingerprint(format!("{}\n{key}\n{}", hold.reason, hold.about).as_bytes());
+    format!("{}-{}", hold.reason, &name[..8])
 }
 
 fn session_view(key: &TopicPartition, slot: &Slot, now: Instant) -> SessionView {
@@ -46,6 +120,11 @@ fn session_view(key: &TopicPartition, slot: &Slot, now: Instant) -> SessionView 
         topic: key.topic.to_string(),
         partition: key.partition,
         state: slot.session.state().name(),
+        declared: slot
+            .session
+            .gate()
+            .declared
+            .map_or(0, |declared| declared.ranges.len()),
         position: slot.session.acknowledged(),
         committed,
         end: slot.end,
@@ -81,7 +160,7 @@ fn hold_view(key: &TopicPartition, slot: &Slot, now: Instant) -> Option<HoldView
     Some(HoldView {
         partition: key.to_string(),
         reason: hold.reason,
-        id: format!("{}-{}-{}", hold.reason, key.topic, key.partition),
+        id: hold_id(hold, key),
         since_seconds: now.saturating_duration_since(hold.since).as_secs(),
         message: hold.message.clone(),
     })

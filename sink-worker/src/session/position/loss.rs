@@ -10,23 +10,37 @@ use super::{Gap, Known, Start, create, resume};
 /// What is lost.
 pub(super) enum Loss<'a> {
     /// The log now starts behind the position.
-    RetentionPassed { offset: i64, metadata: Option<&'a CommitMetadata> },
+    RetentionPassed {
+        offset: i64,
+        metadata: Option<&'a CommitMetadata>,
+    },
     /// The log ends before the position, or before a declared range.
-    OffsetBeyondEnd { end: i64, metadata: Option<&'a CommitMetadata> },
+    OffsetBeyondEnd {
+        end: i64,
+        metadata: Option<&'a CommitMetadata>,
+    },
     /// The topic was deleted and made again.
-    TopicRecreated { metadata: Option<&'a CommitMetadata> },
+    TopicRecreated {
+        metadata: Option<&'a CommitMetadata>,
+    },
     /// The group had positions once, and has none now.
     OffsetsGone,
 }
 
 /// What is lost of a position of ours, if anything.
-pub(super) fn check_position<'a>(known: &Known<'_>, metadata: &'a CommitMetadata) -> Option<Loss<'a>> {
+pub(super) fn check_position<'a>(
+    known: &Known<'_>,
+    metadata: &'a CommitMetadata,
+) -> Option<Loss<'a>> {
     let end = metadata.ends.last().copied().unwrap_or(metadata.offset);
     let metadata = Some(metadata);
     match metadata {
         Some(ours) if ours.topic_id != known.topic_id => Some(Loss::TopicRecreated { metadata }),
         _ if end > known.high => Some(Loss::OffsetBeyondEnd { end, metadata }),
-        Some(ours) if ours.offset < known.low => Some(Loss::RetentionPassed { offset: ours.offset, metadata }),
+        Some(ours) if ours.offset < known.low => Some(Loss::RetentionPassed {
+            offset: ours.offset,
+            metadata,
+        }),
         _ => None,
     }
 }
@@ -37,7 +51,10 @@ pub(super) fn check_offset<'a>(known: &Known<'_>, offset: i64) -> Option<Loss<'a
     if offset < known.low {
         return Some(Loss::RetentionPassed { offset, metadata });
     }
-    (offset > known.high).then_some(Loss::OffsetBeyondEnd { end: offset, metadata })
+    (offset > known.high).then_some(Loss::OffsetBeyondEnd {
+        end: offset,
+        metadata,
+    })
 }
 
 impl Loss<'_> {
@@ -72,7 +89,11 @@ impl Loss<'_> {
     }
 
     fn message(&self, known: &Known<'_>) -> String {
-        let (low, high, answer) = (known.low, known.high, "answer with `SkipAndRecord` in `spec.resolutions`");
+        let (low, high, answer) = (
+            known.low,
+            known.high,
+            "answer with `SkipAndRecord` in `spec.resolutions`",
+        );
         match self {
             Self::RetentionPassed { offset, .. } => format!(
                 "the position is {offset}, but Kafka's first record is {low}: records {offset} to {} are gone; {answer} to go on \
@@ -86,7 +107,10 @@ impl Loss<'_> {
             Self::TopicRecreated { metadata } => format!(
                 "the position{} belongs to another topic than {}, the id that `{}` has now: it was deleted and made again; {answer} \
                  to read the new topic from its start",
-                metadata.map_or_else(String::new, |ours| format!(" {} of topic id {}", ours.offset, ours.topic_id)),
+                metadata.map_or_else(String::new, |ours| format!(
+                    " {} of topic id {}",
+                    ours.offset, ours.topic_id
+                )),
                 known.topic_id,
                 known.topic
             ),
@@ -100,16 +124,38 @@ impl Loss<'_> {
 
     fn skip(&self, known: &Known<'_>) -> Start {
         match self {
-            Self::RetentionPassed { offset, metadata: Some(ours) } => resume(ours, known.low, passed_gaps(ours, *offset, known.low)),
-            Self::RetentionPassed { offset, metadata: None } => {
-                create(known, known.low, true, vec![gap_of(known, "RetentionPassed", *offset, known.low)])
-            }
-            Self::OffsetBeyondEnd { end, .. } => {
-                create(known, known.high, true, vec![gap_of(known, "OffsetBeyondEnd", known.high, *end)])
-            }
-            Self::TopicRecreated { metadata } => create(known, known.low, true, metadata.map(recreated_gap).into_iter().collect()),
+            Self::RetentionPassed {
+                offset,
+                metadata: Some(ours),
+            } => resume(ours, known.low, passed_gaps(ours, *offset, known.low)),
+            Self::RetentionPassed {
+                offset,
+                metadata: None,
+            } => create(
+                known,
+                known.low,
+                true,
+                vec![gap_of(known, "RetentionPassed", *offset, known.low)],
+            ),
+            Self::OffsetBeyondEnd { end, .. } => create(
+                known,
+                known.high,
+                true,
+                vec![gap_of(known, "OffsetBeyondEnd", known.high, *end)],
+            ),
+            Self::TopicRecreated { metadata } => create(
+                known,
+                known.low,
+                true,
+                metadata.map(recreated_gap).into_iter().collect(),
+            ),
             Self::OffsetsGone if known.low == 0 => create(known, 0, true, Vec::new()),
-            Self::OffsetsGone => create(known, known.low, true, vec![gap_of(known, "OffsetsGone", 0, known.low)]),
+            Self::OffsetsGone => create(
+                known,
+                known.low,
+                true,
+                vec![gap_of(known, "OffsetsGone", 0, known.low)],
+            ),
         }
     }
 }
@@ -139,7 +185,10 @@ fn passed_gaps(ours: &CommitMetadata, offset: i64, low: i64) -> Vec<Gap> {
             maybe_inserted,
         })
     };
-    [gap(offset, planned, true), gap(planned, low, false)].into_iter().flatten().collect()
+    [gap(offset, planned, true), gap(planned, low, false)]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// How far the old topic went is not known any more: the gap has no end of its own.
