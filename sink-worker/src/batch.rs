@@ -295,15 +295,15 @@ mod tests {
     fn without_a_linger_one_insert_flies_and_the_rest_waits_for_it() {
         let now = Instant::now();
         assert_eq!(
-            decide_cut(&fill(1, now, now), &limits(0), 0, false, now),
+            decide_cut(&fill(1, now), &limits(0), 0, false, now, now),
             Cut::Now
         );
         assert_eq!(
-            decide_cut(&fill(9, now, now), &limits(0), 1, false, now),
+            decide_cut(&fill(9, now), &limits(0), 1, false, now, now),
             Cut::Fill(None)
         );
         assert_eq!(
-            decide_cut(&fill(10, now, now), &limits(0), 1, false, now),
+            decide_cut(&fill(10, now), &limits(0), 1, false, now, now),
             Cut::Full
         );
     }
@@ -313,11 +313,11 @@ mod tests {
         let since = Instant::now();
         let due = since + Duration::from_millis(50);
         assert_eq!(
-            decide_cut(&fill(1, since, since), &limits(50), 0, false, since),
+            decide_cut(&fill(1, since), &limits(50), 0, false, since, since),
             Cut::Fill(Some(due))
         );
         assert_eq!(
-            decide_cut(&fill(1, since, since), &limits(50), 0, false, due),
+            decide_cut(&fill(1, since), &limits(50), 0, false, since, due),
             Cut::Now
         );
     }
@@ -336,15 +336,15 @@ mod tests {
     fn a_full_batch_does_not_wait_for_the_linger_but_for_a_free_place() {
         let now = Instant::now();
         assert_eq!(
-            decide_cut(&fill(10, now, now), &limits(5000), 3, false, now),
+            decide_cut(&fill(10, now), &limits(5000), 3, false, now, now),
             Cut::Now
         );
         assert_eq!(
-            decide_cut(&fill(10, now, now), &limits(5000), 4, false, now),
+            decide_cut(&fill(10, now), &limits(5000), 4, false, now, now),
             Cut::Full
         );
         assert_eq!(
-            decide_cut(&fill(10, now, now), &limits(5000), 4, true, now),
+            decide_cut(&fill(10, now), &limits(5000), 4, true, now, now),
             Cut::Now
         );
     }

@@ -251,7 +251,7 @@ fn rejected_request(context: &InsertContext, part: &Part, rejected: &[Rejected])
         topic_id: part.range.topic_id.clone(),
         partition: part.range.partition,
         epoch: part.range.epoch.to_string(),
-        mapping: context.mapping.clone(),
+        mapping: String::new(),
     };
     let now_ms = unix_ms();
     let mut body = dead_letter::render_header();
@@ -287,7 +287,7 @@ async fn send_until_settled(
     batch: &Batch,
     pieces: &[Piece<'_>],
 ) -> Result<(), Failure> {
-    let request = encode(context, &batch.cluster_id, pieces).await;
+    let request = encode(context, &batch.mapping, &batch.cluster_id, pieces).await;
     let batch = batch.id;
     let parts: Vec<&Part> = pieces.iter().map(|piece| piece.part).collect();
     let mut failures = 0;
@@ -341,7 +341,12 @@ async fn attempt(context: &InsertContext, request: &Request) -> Result<(), Failu
 }
 
 /// The body of all pieces: one Native block each, under one token.
-async fn encode(context: &Arc<InsertContext>, cluster_id: &str, pieces: &[Piece<'_>]) -> Request {
+async fn encode(
+    context: &Arc<InsertContext>,
+    mapping: &crate::mapping::Mapping,
+    cluster_id: &str,
+    pieces: &[Piece<'_>],
+) -> Request {
     let ranges: Vec<Range> = pieces.iter().map(|piece| piece.range.clone()).collect();
     let blocks: Vec<Arc<Block>> = pieces
         .iter()
@@ -356,7 +361,7 @@ async fn encode(context: &Arc<InsertContext>, cluster_id: &str, pieces: &[Piece<
         set_token(&context.group_id, cluster_id, &ranges),
     )];
     Request {
-        sql: context.insert_sql.clone(),
+        sql: mapping.insert_sql.clone(),
         settings,
         body: Bytes::from(body),
     }
