@@ -215,8 +215,8 @@ impl Session {
     /// What may be sent now.
     #[must_use]
     pub fn gate(&self) -> GateView {
-        let declares = self.declares_new() || self.ranges.has_replay();
-        let declared = declares.then(|| Declared {
+        let guarded = self.declares_new() || self.ranges.has_replay();
+        let declared = guarded.then(|| Declared {
             ranges: self
                 .ranges
                 .iter()
@@ -347,6 +347,12 @@ impl Session {
             self.acknowledged = self.cut;
             self.plan_mapping = None;
         }
+    }
+
+    /// True where records may be read.
+    #[must_use]
+    pub const fn reads(&self) -> bool {
+        matches!(self.state, State::Replaying | State::Running)
     }
 
     /// What the shard has to read, once reading may begin: the first offset, and the ends of the ranges to replay (none:

@@ -53,10 +53,11 @@ impl Shard {
 
     /// Partitions that are read, from another one each turn: where the budget ends, it ends for all in turn.
     fn reading(&self) -> Vec<TopicPartition> {
-        let reading = self
-            .slots
-            .iter()
-            .filter(|(_, slot)| slot.lane.as_ref().is_some_and(|lane| !lane.is_replayed()));
+        let reads = |slot: &Slot| {
+            let lane = slot.lane.as_ref();
+            slot.session.reads() && lane.is_some_and(|lane| !lane.is_replayed())
+        };
+        let reading = self.slots.iter().filter(|(_, slot)| reads(slot));
         let mut keys: Vec<TopicPartition> = reading.map(|(key, _)| key.clone()).collect();
         if !keys.is_empty() {
             let first = self.turns % keys.len();

@@ -15,10 +15,7 @@ pub(super) enum Loss<'a> {
         metadata: Option<&'a CommitMetadata>,
     },
     /// The log ends before the position, or before a declared range.
-    OffsetBeyondEnd {
-        end: i64,
-        metadata: Option<&'a CommitMetadata>,
-    },
+    OffsetBeyondEnd { end: i64 },
     /// The topic was deleted and made again.
     TopicRecreated {
         metadata: Option<&'a CommitMetadata>,
@@ -36,7 +33,7 @@ pub(super) fn check_position<'a>(
     let metadata = Some(metadata);
     match metadata {
         Some(ours) if ours.topic_id != known.topic_id => Some(Loss::TopicRecreated { metadata }),
-        _ if end > known.high => Some(Loss::OffsetBeyondEnd { end, metadata }),
+        _ if end > known.high => Some(Loss::OffsetBeyondEnd { end }),
         Some(ours) if ours.offset < known.low => Some(Loss::RetentionPassed {
             offset: ours.offset,
             metadata,
@@ -51,10 +48,7 @@ pub(super) fn check_offset<'a>(known: &Known<'_>, offset: i64) -> Option<Loss<'a
     if offset < known.low {
         return Some(Loss::RetentionPassed { offset, metadata });
     }
-    (offset > known.high).then_some(Loss::OffsetBeyondEnd {
-        end: offset,
-        metadata,
-    })
+    (offset > known.high).then_some(Loss::OffsetBeyondEnd { end: offset })
 }
 
 impl Loss<'_> {
@@ -83,7 +77,7 @@ impl Loss<'_> {
     fn about(&self, known: &Known<'_>) -> String {
         match self {
             Self::RetentionPassed { offset, .. } => format!("{}:{offset}", known.topic_id),
-            Self::OffsetBeyondEnd { end, .. } => format!("{}:{end}", known.topic_id),
+            Self::OffsetBeyondEnd { end } => format!("{}:{end}", known.topic_id),
             Self::TopicRecreated { .. } | Self::OffsetsGone => known.topic_id.to_owned(),
         }
     }
@@ -100,7 +94,7 @@ impl Loss<'_> {
                  without them, recorded as a gap",
                 low - 1
             ),
-            Self::OffsetBeyondEnd { end, .. } => format!(
+            Self::OffsetBeyondEnd { end } => format!(
                 "the position reaches to {end}, but the log ends at {high}: it was cut off, or another cluster answers; check the \
                  topic, then {answer} to go on from {high}"
             ),
@@ -137,7 +131,7 @@ impl Loss<'_> {
                 true,
                 vec![gap_of(known, "RetentionPassed", *offset, known.low)],
             ),
-            Self::OffsetBeyondEnd { end, .. } => create(
+            Self::OffsetBeyondEnd { end } => create(
                 known,
                 known.high,
                 true,
