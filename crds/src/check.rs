@@ -7,12 +7,11 @@ use crate::resolve::DEDUPLICATION_WINDOW_SETTING;
 use crate::table::{Difference, Engine, ObservedTable, TableDefinition};
 
 use columns::check_columns;
-use engine_text::EngineText;
-
 mod columns;
 mod engine_text;
 mod widening;
 
+pub use engine_text::EngineText;
 pub use widening::is_equal_or_wider;
 
 /// All differences at once; empty: the table is as declared.

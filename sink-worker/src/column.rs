@@ -4,6 +4,7 @@
 //! like. Must not be here: reading records, the Native block around the columns, anything about tables.
 
 pub(crate) mod dictionary;
+mod pick;
 pub(crate) mod text;
 
 use std::ops::Range;

@@ -8,6 +8,7 @@
 pub mod alloc;
 pub mod batch;
 pub mod boot;
+pub mod clock;
 pub mod column;
 pub mod compress;
 pub mod dead_letter;
@@ -28,6 +29,8 @@ pub mod session;
 pub mod shard;
 pub mod state;
 pub mod table_watch;
+pub mod verify;
+pub mod window;
 
 use std::hash::{BuildHasher, RandomState};
 

@@ -162,6 +162,50 @@ impl Block {
         }
     }
 
+    /// Some of the rows as a block of their own, in the order given, byte for byte what decoding only those records
+    /// would have made; rows past the end are left out.
+    #[must_use]
+    pub fn pick(&self, rows: &[usize]) -> Self {
+        let rows: Vec<usize> = rows
+            .iter()
+            .copied()
+            .filter(|row| *row < self.rows)
+            .collect();
+        let columns: Vec<Column> = self
+            .columns
+            .iter()
+            .map(|column| column.pick(&rows))
+            .collect();
+        let bytes = columns.iter().map(Column::growth).sum();
+        Self {
+            schema: self.schema.clone(),
+            columns,
+            rows: rows.len(),
+            bytes,
+        }
+    }
+
+    /// The records' timestamps in milliseconds, row by row; `None` without metadata columns.
+    pub(crate) fn timestamps_ms(&self) -> Option<Vec<i64>> {
+        let (_, column) = self
+            .column("_timestamp")
+            .filter(|_| self.schema.0.metadata_columns)?;
+        let values = column.values()?;
+        values
+            .into_iter()
+            .map(|value| Some(i64::from_le_bytes(*value?.first_chunk()?)))
+            .collect()
+    }
+
+    /// Type and values of a column.
+    pub(crate) fn column(&self, name: &str) -> Option<(&str, &Column)> {
+        self.schema
+            .0
+            .wire_columns()
+            .zip(&self.columns)
+            .find_map(|((other, type_text), column)| (other == name).then_some((type_text, column)))
+    }
+
     /// Appends the block as ClickHouse's Native format has it.
     pub fn write_native(&self, out: &mut Vec<u8>) {
         wire::write_block(self.schema.0.wire_columns(), &self.columns, self.rows, out);

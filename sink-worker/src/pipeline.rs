@@ -223,6 +223,8 @@ fn build_context(shared: &Shared, index: usize, settings: Vec<(String, String)>)
         shard: index,
         client: shared.client.clone(),
         rejected_sql: render_rejected_insert(config),
+        database: config.table.expected.database.clone(),
+        table_name: config.table.expected.name.clone(),
         group_id: config.kafka.group_id.clone(),
         compression: config.batch.compression,
         timeout: Duration::from_secs(u64::from(config.delivery.insert_timeout_seconds)),

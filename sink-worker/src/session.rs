@@ -21,6 +21,7 @@ use self::gate::{Declared, GateView};
 use self::position::{Gap, Identity, Start};
 use self::ranges::{MAX_RUNNING, MAX_SPLITTING, Ranges, Stage};
 pub use self::time::Now;
+pub use crate::window::ReplayMode;
 
 /// A held session looks again after this long.
 pub const HOLD_RETRY: Duration = Duration::from_secs(5);
@@ -94,15 +95,6 @@ pub struct SessionSettings {
     pub max_declaration_age: Duration,
     /// The first commit is read back: nobody has proved yet that the broker keeps metadata.
     pub read_back: bool,
-}
-
-/// How declared ranges of an earlier session are sent again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReplayMode {
-    /// At once: the server still knows their tokens.
-    Replay,
-    /// Only what the table does not have: the server may have forgotten their tokens.
-    Verify,
 }
 
 /// One partition's session.

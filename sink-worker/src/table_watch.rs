@@ -7,15 +7,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use clickhouse::{Client, Row};
-use clickhouse_sink_crds::check::{check_table, is_equal_or_wider};
-use clickhouse_sink_crds::table::{Difference, ObservedColumn, ObservedTable, TableDefinition};
+use clickhouse::Client;
+use clickhouse_sink_crds::check::{EngineText, check_table, is_equal_or_wider};
+use clickhouse_sink_crds::table::{Difference, ObservedTable, TableDefinition};
 use clickhouse_sink_crds::worker_config::TargetTable;
-use serde::Deserialize;
 use tokio::sync::{Notify, watch};
 
+use self::look::{fetch_settings, fetch_table, fetch_window_defaults};
+use crate::clock::ServerClock;
 use crate::insert::class::{Failure, FailureClass};
 use crate::insert::settings::plan_settings;
+use crate::window::{WindowSettings, read_window};
+
+mod look;
 
 /// How soon a table that is not as declared, or a server that does not answer, is looked at again.
 const RECHECK_IN_TROUBLE: Duration = Duration::from_secs(1);
@@ -51,6 +55,16 @@ pub struct TableReport {
     pub known_settings: Arc<BTreeSet<String>>,
     /// True where a column has another type than declared, and each such type holds every value of the declared one.
     pub has_wider_types: bool,
+    /// The table's engine without arguments, at the last look that found the table; empty before.
+    pub engine: String,
+    /// How many INSERTs the table recognises, and for how long.
+    pub window: WindowSettings,
+    /// The table's partition key as the server prints it; empty where there is none.
+    pub partition_key: String,
+    /// True where rows leave the table when they get old.
+    pub has_ttl: bool,
+    /// The server's clock at the last look that found the table.
+    pub clock: Option<ServerClock>,
 }
 
 impl TableReport {
@@ -62,14 +76,18 @@ impl TableReport {
             uuid: None,
             known_settings: Arc::default(),
             has_wider_types: false,
+            engine: String::new(),
+            window: WindowSettings::default(),
+            partition_key: String::new(),
+            has_ttl: false,
+            clock: None,
         }
     }
 
     /// The server's time in seconds since 1970, carried on from the last look; `None` where it cannot be trusted.
     #[must_use]
     pub fn server_now_s(&self, now: std::time::Instant) -> Option<u64> {
-        let _ = (self, now);
-        None
+        self.clock.as_ref()?.now_s(now)
     }
 
     /// True where writes go on.
@@ -243,27 +261,13 @@ fn log_transition(before: &TableReport, now: &TableReport) {
 async fn fetch_report(client: &Client, table: &TargetTable, before: &TableReport) -> TableReport {
     let looked = tokio::time::timeout(CHECK_TIMEOUT, fetch_state(client, table, before)).await;
     let sequence = before.sequence + 1;
-    match looked.unwrap_or_else(|_| {
+    let looked = looked.unwrap_or_else(|_| {
         Err(Failure::no_answer(
             "no answer to the look at the table within 10 s",
         ))
-    }) {
-        Ok(Looked {
-            state,
-            uuid,
-            known_settings,
-            has_wider_types,
-        }) => {
-            let uuid = uuid.or_else(|| before.uuid.clone());
-            TableReport {
-                sequence,
-                writable: state == TableState::AsDeclared,
-                state,
-                uuid,
-                known_settings,
-                has_wider_types,
-            }
-        }
+    });
+    match looked {
+        Ok(report) => TableReport { sequence, ..report },
         Err(failure) => TableReport {
             sequence,
             state: TableState::Unreachable(failure),
@@ -272,34 +276,41 @@ async fn fetch_report(client: &Client, table: &TargetTable, before: &TableReport
     }
 }
 
-/// What one look brought.
-struct Looked {
-    state: TableState,
-    uuid: Option<String>,
-    known_settings: Arc<BTreeSet<String>>,
-    has_wider_types: bool,
-}
-
+/// One look that was answered; what it does not tell is as before.
 async fn fetch_state(
     client: &Client,
     table: &TargetTable,
     before: &TableReport,
-) -> Result<Looked, Failure> {
+) -> Result<TableReport, Failure> {
     let known_settings = if before.known_settings.is_empty() {
         Arc::new(fetch_settings(client).await?)
     } else {
         Arc::clone(&before.known_settings)
     };
-    let observed = fetch_table(client, &table.expected.database, &table.expected.name).await?;
-    let uuid = observed.as_ref().map(|observed| observed.uuid.clone());
-    let has_wider_types = observed
-        .as_ref()
-        .is_some_and(|observed| has_wider_types(&table.expected, observed));
-    Ok(Looked {
-        state: decide_state(table, observed.as_ref()),
-        uuid,
+    let found = fetch_table(client, &table.expected.database, &table.expected.name).await?;
+    let observed = found.as_ref().map(|(observed, _)| observed);
+    let state = decide_state(table, observed);
+    let report = TableReport {
+        writable: state == TableState::AsDeclared,
+        state,
         known_settings,
-        has_wider_types,
+        has_wider_types: observed
+            .is_some_and(|observed| has_wider_types(&table.expected, observed)),
+        ..before.clone()
+    };
+    let Some((observed, clock)) = found else {
+        return Ok(report);
+    };
+    let text = EngineText::read(&observed.engine_full);
+    let defaults = fetch_window_defaults(client, &observed.engine, &text).await;
+    Ok(TableReport {
+        window: read_window(&observed.engine, &text, &defaults),
+        has_ttl: text.has_row_ttl(),
+        uuid: Some(observed.uuid),
+        engine: observed.engine,
+        partition_key: observed.partition_key,
+        clock: Some(clock),
+        ..report
     })
 }
 
@@ -345,88 +356,4 @@ fn missing_table(table: &TargetTable) -> Difference {
         remedy: "create it, or grant SHOW TABLES on it; writes go on by themselves then".into(),
         blocks_writes: true,
     }
-}
-
-#[derive(Row, Deserialize)]
-struct TableRow {
-    uuid: String,
-    engine: String,
-    engine_full: String,
-    sorting_key: String,
-    partition_key: String,
-    comment: String,
-}
-
-#[derive(Row, Deserialize)]
-struct ColumnRow {
-    name: String,
-    data_type: String,
-    default_kind: String,
-    default_expression: String,
-    comment: String,
-}
-
-const TABLE_SQL: &str = "SELECT toString(uuid) AS uuid, engine, engine_full, sorting_key, partition_key, comment \
-     FROM system.tables WHERE database = ? AND name = ?";
-const COLUMNS_SQL: &str = "SELECT name, type AS data_type, default_kind, default_expression, comment \
-     FROM system.columns WHERE database = ? AND table = ? ORDER BY position";
-
-async fn fetch_table(
-    client: &Client,
-    database: &str,
-    name: &str,
-) -> Result<Option<ObservedTable>, Failure> {
-    let table = client
-        .query(TABLE_SQL)
-        .bind(database)
-        .bind(name)
-        .fetch_optional::<TableRow>()
-        .await
-        .map_err(failed)?;
-    let Some(table) = table else {
-        return Ok(None);
-    };
-    let columns = client
-        .query(COLUMNS_SQL)
-        .bind(database)
-        .bind(name)
-        .fetch_all::<ColumnRow>()
-        .await
-        .map_err(failed)?;
-    Ok(Some(ObservedTable {
-        uuid: table.uuid,
-        engine: table.engine,
-        engine_full: table.engine_full,
-        sorting_key: table.sorting_key,
-        partition_key: table.partition_key,
-        comment: table.comment,
-        columns: columns.into_iter().map(observed_column).collect(),
-    }))
-}
-
-fn observed_column(row: ColumnRow) -> ObservedColumn {
-    ObservedColumn {
-        name: row.name,
-        data_type: row.data_type,
-        default_kind: row.default_kind,
-        default_expression: row.default_expression,
-        comment: row.comment,
-    }
-}
-
-async fn fetch_settings(client: &Client) -> Result<BTreeSet<String>, Failure> {
-    let names = client
-        .query("SELECT name FROM system.settings")
-        .fetch_all::<String>()
-        .await
-        .map_err(failed)?;
-    Ok(names.into_iter().collect())
-}
-
-#[allow(
-    clippy::needless_pass_by_value,
-    reason = "the shape that `map_err` takes"
-)]
-fn failed(error: clickhouse::error::Error) -> Failure {
-    crate::insert::client::classify_error(&error)
 }

@@ -6,16 +6,18 @@ use std::collections::BTreeMap;
 
 use crate::expression::normalise;
 
-/// Arguments and settings of an engine.
+/// Arguments, TTL and settings of an engine.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct EngineText {
+pub struct EngineText {
     arguments: Vec<String>,
+    ttl: Vec<String>,
     settings: BTreeMap<String, String>,
 }
 
 impl EngineText {
     /// Reads for example `ReplacingMergeTree(v) ORDER BY id SETTINGS index_granularity = 8192`.
-    pub(super) fn read(engine_full: &str) -> Self {
+    #[must_use]
+    pub fn read(engine_full: &str) -> Self {
         let end = engine_full
             .find(|c: char| !c.is_ascii_alphanumeric())
             .unwrap_or(engine_full.len());
@@ -25,6 +27,7 @@ impl EngineText {
             .map(|inside| split_top_level(&inside[..closing(inside)]));
         Self {
             arguments: arguments.unwrap_or_default(),
+            ttl: read_ttl(rest),
             settings: read_settings(rest),
         }
     }
@@ -42,8 +45,21 @@ impl EngineText {
     }
 
     /// The value of a setting, without quotes.
-    pub(super) fn setting(&self, name: &str) -> Option<&str> {
+    #[must_use]
+    pub fn setting(&self, name: &str) -> Option<&str> {
         self.settings.get(name).map(String::as_str)
+    }
+
+    /// True where rows leave the table, or are merged into others, when they get old; moves and recompression keep them.
+    #[must_use]
+    pub fn has_row_ttl(&self) -> bool {
+        const KEEPING: [&str; 3] = [" TO DISK ", " TO VOLUME ", " RECOMPRESS "];
+        let keeps = |element: &String| {
+            KEEPING
+                .iter()
+                .any(|word| find_top_level(element, word).is_some())
+        };
+        !self.ttl.iter().all(keeps)
     }
 }
 
@@ -94,6 +110,31 @@ fn signs(text: &str) -> impl Iterator<Item = (usize, char, bool)> {
         }
         (index, c, quoted)
     })
+}
+
+/// Where a word, spaces around it included, stands outside quotes and brackets.
+fn find_top_level(text: &str, word: &str) -> Option<usize> {
+    let mut depth = 0;
+    signs(text).find_map(|(index, c, quoted)| {
+        match c {
+            _ if quoted => {}
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            ' ' if depth == 0 && text[index..].starts_with(word) => return Some(index),
+            _ => {}
+        }
+        None
+    })
+}
+
+fn read_ttl(rest: &str) -> Vec<String> {
+    const WORD: &str = " TTL ";
+    let Some(start) = find_top_level(rest, WORD) else {
+        return Vec::new();
+    };
+    let clause = &rest[start + WORD.len()..];
+    let end = find_top_level(clause, " SETTINGS ").unwrap_or(clause.len());
+    split_top_level(&clause[..end])
 }
 
 fn read_settings(rest: &str) -> BTreeMap<String, String> {
@@ -149,5 +190,25 @@ mod tests {
         assert_eq!(text.setting("a"), Some("1"));
         assert_eq!(text.setting("storage_policy"), Some("hot, cold"));
         assert_eq!(text.setting("b"), None);
+    }
+
+    #[test]
+    fn a_ttl_that_takes_rows_is_told_from_one_that_only_moves_them() {
+        let has = |full: &str| EngineText::read(full).has_row_ttl();
+        assert!(!has(
+            "MergeTree PARTITION BY toDate(ts) ORDER BY f(' TTL ') SETTINGS a = 1"
+        ));
+        assert!(has(
+            "MergeTree ORDER BY a TTL ts + toIntervalDay(1) SETTINGS a = 1"
+        ));
+        assert!(has(
+            "MergeTree ORDER BY a TTL ts DELETE WHERE a = ' TO DISK '"
+        ));
+        assert!(has(
+            "MergeTree ORDER BY a TTL ts GROUP BY a SET b = max(b), c = any(c)"
+        ));
+        let moves = "MergeTree ORDER BY a TTL ts + toIntervalDay(2) TO VOLUME 'cold', ts TO DISK 'd', ts RECOMPRESS CODEC(ZSTD(1))";
+        assert!(!has(moves));
+        assert!(has(&format!("{moves}, ts + toIntervalDay(9)")));
     }
 }

@@ -207,6 +207,12 @@ impl Dictionary {
         self.scratch = value;
     }
 
+    /// The value of a row; `None` for NULL.
+    pub(crate) fn value_at(&self, row: usize) -> Option<&[u8]> {
+        let index = self.indexes.get(row).copied().unwrap_or(0);
+        (index != 0 || !self.nullable).then(|| self.value_of(index))
+    }
+
     fn value_of(&self, entry: u32) -> &[u8] {
         let span = self.spans.get(entry as usize).cloned().unwrap_or_default();
         self.entries.get(span).unwrap_or_default()

@@ -60,6 +60,16 @@ impl TextColumn {
         })
     }
 
+    /// The strings in order, without their lengths.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &[u8]> {
+        let mut at = 0;
+        (0..self.rows).map(move |_| {
+            let (length, start) = read_length(&self.data, at);
+            at = start + length;
+            self.data.get(start..at).unwrap_or_default()
+        })
+    }
+
     pub(crate) fn append(&mut self, other: &Self, rows: Range<usize>) {
         let start = other.start_of(rows.start);
         let end = if rows.end == other.rows {

@@ -31,6 +31,10 @@ pub struct InsertContext {
     pub client: Client,
     /// `INSERT INTO db.rejected (columns) FORMAT RowBinaryWithNamesAndTypes`.
     pub rejected_sql: String,
+    /// Database of the table.
+    pub database: String,
+    /// Name of the table.
+    pub table_name: String,
     /// The consumer group, for tokens.
     pub group_id: String,
     /// Compression of the body.
