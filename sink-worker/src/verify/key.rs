@@ -11,7 +11,7 @@ use clickhouse_sink_crds::data_type::DataType;
 use clickhouse_sink_crds::expression::not_one_expression;
 
 use crate::native::Block;
-use crate::pipeline::quote_identifier;
+use crate::mapping::quote_identifier;
 
 /// Before the hex digits of every value: an empty string is not an empty list.
 const VALUE: char = 'x';

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use super::TableName;
-use crate::pipeline::quote_identifier;
+use crate::mapping::quote_identifier;
 
 /// Settings that a profile may have set and that would change an answer, with the value that is pinned.
 ///
