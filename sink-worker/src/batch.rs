@@ -31,6 +31,8 @@ pub struct Batch {
     pub gate: Option<watch::Receiver<GateView>>,
     /// How a range of an earlier session is sent; absent for one that was just cut.
     pub replay: Option<ReplayMode>,
+    /// When a range of an earlier session was first declared, in seconds of the server's clock, where it is known.
+    pub declared_at_s: Option<u64>,
 }
 
 /// One range of one partition and what was found in it.

@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use crate::session::position::Gap;
+
 /// Columns of the rejected table that the worker writes, in order, with their types.
 pub const COLUMNS: [(&str, &str); 18] = [
     ("topic", "LowCardinality(String)"),
@@ -111,6 +113,35 @@ pub fn render_row(body: &mut Vec<u8>, origin: &Origin, record: &Rejected, now_ms
     put_bytes(body, record.column.as_bytes());
     put_bytes(body, record.reason.as_bytes());
     put_bytes(body, record.code.as_bytes());
+    put_bytes(body, origin.mapping.as_bytes());
+    body.extend_from_slice(&now_ms.to_le_bytes());
+}
+
+/// Appends a gap as a row; `now_ms` is the time at which it is recorded.
+pub fn render_gap(body: &mut Vec<u8>, origin: &Origin, gap: &Gap, now_ms: i64) {
+    put_bytes(body, origin.topic.as_bytes());
+    put_bytes(body, origin.topic_id.as_bytes());
+    body.extend_from_slice(&origin.partition.to_le_bytes());
+    body.extend_from_slice(&gap.start.to_le_bytes());
+    put_bytes(body, origin.epoch.as_bytes());
+    put_bytes(body, b"gap");
+    body.extend_from_slice(&gap.end.to_le_bytes());
+    put_bytes(body, gap.cause.as_bytes());
+    put_bytes(
+        body,
+        if gap.maybe_inserted {
+            b"maybe"
+        } else {
+            b"lost"
+        },
+    );
+    put_nullable(body, None);
+    put_bytes(body, b"");
+    put_headers(body, &[]);
+    body.extend_from_slice(&0_i64.to_le_bytes());
+    put_bytes(body, b"");
+    put_bytes(body, b"Kafka no longer has these records");
+    put_bytes(body, gap.cause.as_bytes());
     put_bytes(body, origin.mapping.as_bytes());
     body.extend_from_slice(&now_ms.to_le_bytes());
 }

@@ -6,6 +6,8 @@
 pub mod backoff;
 pub mod class;
 pub mod client;
+mod gated;
+mod rejects;
 pub mod run;
 pub mod settings;
 pub mod trouble;
@@ -108,26 +110,39 @@ impl Inserter {
 
     /// Writes gaps to the rejected table, for as long as it takes; then [`Report::GapsRecorded`].
     pub fn record_gaps(&self, partition: TopicPartition, gaps: Vec<Gap>) {
-        let _ = gaps;
-        let _ = self.reports.send(Report::GapsRecorded { partition });
+        let (context, report) = (Arc::clone(&self.context), self.reporter());
+        self.runtime.spawn(async move {
+            rejects::send_gaps(&context, &partition, &gaps).await;
+            report(Report::GapsRecorded { partition });
+        });
     }
 
     /// Starts sending a batch; its bytes are kept until it is acknowledged.
     pub fn submit(&self, batch: Batch) {
-        let context = Arc::clone(&self.context);
-        let (reports, waker) = (self.reports.clone(), self.waker.clone());
-        let done = acknowledgement(&batch);
+        let (context, report) = (Arc::clone(&self.context), self.reporter());
         self.runtime.spawn(async move {
             let started = Instant::now();
-            run::run_batch(&context, batch).await;
+            if batch.gate.is_some() {
+                gated::run_gated(&context, &batch, &report).await;
+            } else {
+                run::run_batch(&context, &batch).await;
+                report(acknowledgement(&batch));
+            }
             context
                 .metrics
                 .insert_seconds
                 .observe(started.elapsed().as_secs_f64());
-            // The shard is gone only at exit, when nothing is acknowledged any more.
-            let _ = reports.send(done);
-            waker.wake();
         });
+    }
+
+    /// Tells the shard, and wakes it.
+    fn reporter(&self) -> impl Fn(Report) + Send + Sync + 'static {
+        let (reports, waker) = (self.reports.clone(), self.waker.clone());
+        move |report| {
+            // The shard is gone only at exit, when nothing is acknowledged any more.
+            let _ = reports.send(report);
+            waker.wake();
+        }
     }
 }
 

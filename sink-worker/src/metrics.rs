@@ -77,6 +77,12 @@ pub struct Metrics {
     pub rebalances: Counter,
     /// Offsets that Kafka lost, or that a person had skipped, by reason; each is a gap in the rejected table.
     pub offsets_skipped: Family<ReasonLabel, Counter>,
+    /// Declared ranges of earlier sessions that were sent again, or found in the table.
+    pub ranges_replayed: Counter,
+    /// Of these, ranges that the table was asked about before.
+    pub ranges_verified: Counter,
+    /// Ranges that were split to find a refused record.
+    pub ranges_split: Counter,
     /// Seconds that a record waits where all partitions have some.
     pub effective_linger: Gauge<f64, AtomicU64>,
     rejected_total: AtomicU64,
@@ -113,6 +119,9 @@ impl Default for Metrics {
             commit_seconds: seconds(),
             rebalances: Counter::default(),
             offsets_skipped: Family::default(),
+            ranges_replayed: Counter::default(),
+            ranges_verified: Counter::default(),
+            ranges_split: Counter::default(),
             effective_linger: Gauge::default(),
             rejected_total: AtomicU64::new(0),
             lag: Family::default(),
@@ -198,6 +207,21 @@ impl Metrics {
             "rebalances",
             "Assignments and revocations",
             self.rebalances.clone(),
+        );
+        registry.register(
+            "ranges_replayed",
+            "Declared ranges of earlier sessions that were sent again or found in the table",
+            self.ranges_replayed.clone(),
+        );
+        registry.register(
+            "ranges_verified",
+            "Replayed ranges that the table was asked about first",
+            self.ranges_verified.clone(),
+        );
+        registry.register(
+            "ranges_split",
+            "Ranges split to find a refused record",
+            self.ranges_split.clone(),
         );
         registry.register(
             "offsets_skipped",

@@ -387,6 +387,12 @@ impl Session {
         waits.then_some(self.plan_declared_at_s)
     }
 
+    /// When the plan of an earlier session was first declared, in `ClickHouse`'s seconds; 0: unknown.
+    #[must_use]
+    pub const fn plan_declared_at_s(&self) -> u64 {
+        self.plan_declared_at_s
+    }
+
     /// How the ranges of an earlier session are sent.
     #[must_use]
     pub const fn replay_mode(&self) -> Option<ReplayMode> {

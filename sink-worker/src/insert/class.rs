@@ -72,6 +72,15 @@ impl Failure {
         }
     }
 
+    /// True where the server has surely written nothing: it answered that it refuses the block as a whole.
+    #[must_use]
+    pub const fn is_definite(&self) -> bool {
+        matches!(
+            self.class,
+            FailureClass::RecordFault | FailureClass::TableCheck | FailureClass::Unauthorized
+        )
+    }
+
     /// An attempt without a usable answer.
     #[must_use]
     pub fn no_answer(text: &str) -> Self {

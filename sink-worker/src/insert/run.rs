@@ -3,7 +3,7 @@
 //! Must not be here: what a code means (`class.rs`), how long to wait (`backoff.rs`).
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use clickhouse::Client;
@@ -14,11 +14,11 @@ use tokio::sync::watch;
 use super::backoff::decide_backoff;
 use super::class::{Failure, FailureClass};
 use super::client::{Request, send_once};
+use super::rejects::{Owner, send_refused, send_rejected};
 use super::trouble::Troubles;
 use crate::batch::{Batch, Part};
 use crate::compress::compress_body;
-use crate::dead_letter::{self, Origin, Rejected};
-use crate::decode::RejectCode;
+use crate::dead_letter::Rejected;
 use crate::metrics::{ClassLabel, Metrics, gauge_value};
 use crate::native::Block;
 use crate::table_watch::{TableReport, TableWatch};
@@ -69,24 +69,27 @@ struct Piece<'a> {
 }
 
 /// Sends the rejects, then the rows; returns when all of it is acknowledged.
-pub async fn run_batch(context: &Arc<InsertContext>, batch: Batch) {
-    let rejects: Vec<_> = batch
-        .parts
-        .iter()
-        .filter(|part| !part.rejected.is_empty())
-        .collect();
-    for part in rejects {
-        send_rejected(context, batch.id, part, &part.rejected).await;
+pub async fn run_batch(context: &Arc<InsertContext>, batch: &Batch) {
+    for part in batch.parts.iter().filter(|part| !part.rejected.is_empty()) {
+        send_rejected(&owner(context, batch, part), &part.rejected).await;
     }
     let pieces: Vec<Piece<'_>> = batch.parts.iter().filter_map(whole_piece).collect();
     if !pieces.is_empty() {
-        send_pieces(context, &batch, pieces).await;
+        send_pieces(context, batch, pieces).await;
     }
-    count_batch(&context.metrics, &batch);
+    count_batch(&context.metrics, batch);
+}
+
+const fn owner<'a>(context: &'a Arc<InsertContext>, batch: &'a Batch, part: &'a Part) -> Owner<'a> {
+    Owner {
+        context,
+        batch,
+        part,
+        gate: None,
+    }
 }
 
 fn count_batch(metrics: &Metrics, batch: &Batch) {
-    metrics.rows_inserted.inc_by(batch.rows() as u64);
     metrics.records_skipped.inc_by(batch.skipped());
     metrics
         .batch_rows
@@ -112,7 +115,11 @@ async fn send_pieces(context: &Arc<InsertContext>, batch: &Batch, pieces: Vec<Pi
         };
         match split(pieces) {
             Split::Halves(left, right) => waiting.extend([right, left]),
-            Split::One(piece) => send_refused(context, batch.id, &piece, &failure).await,
+            Split::One(piece) => {
+                if let Some(offset) = row_offset(piece.part, piece.first_row) {
+                    send_refused(&owner(context, batch, piece.part), offset, &failure).await;
+                }
+            }
         }
     }
 }
@@ -163,128 +170,6 @@ fn row_offset(part: &Part, row: usize) -> Option<i64> {
     part.rows.as_ref()?.offsets.offset_of(row)
 }
 
-/// A record that the table refuses: its payload is read again and goes to the dead letters.
-async fn send_refused(
-    context: &Arc<InsertContext>,
-    batch: u64,
-    piece: &Piece<'_>,
-    failure: &Failure,
-) {
-    let Some(offset) = row_offset(piece.part, piece.first_row) else {
-        return;
-    };
-    let mut record = read_again(context, batch, piece.part, offset).await;
-    record.code = RejectCode::RefusedByServer.as_str();
-    record.reason.clone_from(&failure.message);
-    send_rejected(context, batch, piece.part, &[record]).await;
-}
-
-async fn read_again(
-    context: &Arc<InsertContext>,
-    batch: u64,
-    part: &Part,
-    offset: i64,
-) -> Rejected {
-    let mut failures = 0;
-    loop {
-        let (records, topic, partition) = (
-            Arc::clone(&context.records),
-            Arc::clone(&part.topic),
-            part.range.partition,
-        );
-        let read =
-            tokio::task::spawn_blocking(move || records.read(&topic, partition, offset)).await;
-        match read.unwrap_or_else(|error| Err(error.to_string())) {
-            Ok(record) => return record.unwrap_or_else(|| gone(offset)),
-            Err(text) => {
-                failures += 1;
-                wait_after(
-                    context,
-                    batch,
-                    std::slice::from_ref(&part),
-                    &Failure::no_answer(&text),
-                    failures,
-                )
-                .await;
-            }
-        }
-    }
-}
-
-/// A refused record that Kafka no longer has: what is known of it is kept.
-const fn gone(offset: i64) -> Rejected {
-    Rejected {
-        offset,
-        timestamp_ms: 0,
-        key: None,
-        payload: Vec::new(),
-        headers: Vec::new(),
-        column: String::new(),
-        code: "",
-        reason: String::new(),
-    }
-}
-
-/// Writes dead letters, for as long as it takes.
-async fn send_rejected(
-    context: &Arc<InsertContext>,
-    batch: u64,
-    part: &Part,
-    rejected: &[Rejected],
-) {
-    let request = rejected_request(context, part, rejected);
-    let mut failures = 0;
-    while let Err(failure) = attempt(context, &request).await {
-        failures += 1;
-        let held = Failure {
-            message: format!("the rejected table refuses: {}", failure.message),
-            ..failure
-        };
-        note(context, batch, &[part], &held, "DeadLetterUnavailable");
-        pause(failures).await;
-    }
-    settle(context, batch);
-    for record in rejected {
-        context.metrics.rejected(record.code);
-    }
-}
-
-fn rejected_request(context: &InsertContext, part: &Part, rejected: &[Rejected]) -> Request {
-    let origin = Origin {
-        topic: Arc::clone(&part.topic),
-        topic_id: part.range.topic_id.clone(),
-        partition: part.range.partition,
-        epoch: part.range.epoch.to_string(),
-        mapping: String::new(),
-    };
-    let now_ms = unix_ms();
-    let mut body = dead_letter::render_header();
-    for record in rejected {
-        dead_letter::render_row(&mut body, &origin, record, now_ms);
-    }
-    let settings = context
-        .table
-        .settings()
-        .into_iter()
-        .filter(|(name, _)| name != "decompress");
-    Request {
-        sql: context.rejected_sql.clone(),
-        settings: settings.collect(),
-        body: Bytes::from(body),
-    }
-}
-
-#[allow(
-    clippy::disallowed_methods,
-    reason = "rejected_at is wall time, for people; nothing is decided by it"
-)]
-fn unix_ms() -> i64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-}
-
 /// Tries the pieces until they are there (`Ok`) or a record in them is at fault (`Err`).
 async fn send_until_settled(
     context: &Arc<InsertContext>,
@@ -299,6 +184,8 @@ async fn send_until_settled(
         let report = wait_for_table(context, batch, &parts).await;
         let Err(failure) = attempt(context, &pin_settings(context, &request)).await else {
             settle(context, batch);
+            let rows: usize = pieces.iter().map(|piece| piece.block.rows()).sum();
+            context.metrics.rows_inserted.inc_by(rows as u64);
             return Ok(());
         };
         failures += 1;
@@ -314,11 +201,11 @@ async fn send_until_settled(
     }
 }
 
-const fn needs_check(class: FailureClass) -> bool {
+pub(super) const fn needs_check(class: FailureClass) -> bool {
     matches!(class, FailureClass::TableCheck | FailureClass::RecordFault)
 }
 
-async fn attempt(context: &InsertContext, request: &Request) -> Result<(), Failure> {
+pub(super) async fn attempt(context: &InsertContext, request: &Request) -> Result<(), Failure> {
     let started = Instant::now();
     let query_id = context.table.next_query_id(context.shard);
     let result = send_once(&context.client, request, query_id, context.timeout).await;
@@ -372,7 +259,7 @@ async fn encode(
 }
 
 /// The request with the settings that fit the table as it is now: it may have changed since the last try.
-fn pin_settings(context: &InsertContext, request: &Request) -> Request {
+pub(super) fn pin_settings(context: &InsertContext, request: &Request) -> Request {
     let settings = [context.table.settings(), request.settings.clone()].concat();
     Request {
         settings,
@@ -380,7 +267,7 @@ fn pin_settings(context: &InsertContext, request: &Request) -> Request {
     }
 }
 
-fn encode_blocks(blocks: &[Arc<Block>], compression: Compression) -> Vec<u8> {
+pub(super) fn encode_blocks(blocks: &[Arc<Block>], compression: Compression) -> Vec<u8> {
     let mut native =
         Vec::with_capacity(blocks.iter().map(|block| block.bytes()).max().unwrap_or(0) + 4096);
     let mut body = Vec::new();
@@ -393,7 +280,11 @@ fn encode_blocks(blocks: &[Arc<Block>], compression: Compression) -> Vec<u8> {
 }
 
 /// Waits until the table is known to be as declared; says why while it waits.
-async fn wait_for_table(context: &InsertContext, batch: u64, parts: &[&Part]) -> Arc<TableReport> {
+pub(super) async fn wait_for_table(
+    context: &InsertContext,
+    batch: u64,
+    parts: &[&Part],
+) -> Arc<TableReport> {
     let mut reports = context.table.subscribe();
     loop {
         let report = Arc::clone(&reports.borrow_and_update());
@@ -413,7 +304,7 @@ async fn next_report(reports: &mut watch::Receiver<Arc<TableReport>>) {
 }
 
 /// Has the table looked at, and waits for an answer newer than `sequence`.
-async fn check_again(context: &InsertContext, sequence: u64) -> Arc<TableReport> {
+pub(super) async fn check_again(context: &InsertContext, sequence: u64) -> Arc<TableReport> {
     let mut reports = context.table.subscribe();
     context.table.check_now();
     loop {
@@ -436,12 +327,12 @@ async fn wait_after(
     pause(failures).await;
 }
 
-async fn pause(failures: u32) {
+pub(super) async fn pause(failures: u32) {
     tokio::time::sleep(decide_backoff(failures, crate::random())).await;
 }
 
 /// Tells people, and logs where the class of the trouble is new.
-fn note(
+pub(super) fn note(
     context: &InsertContext,
     batch: u64,
     parts: &[&Part],
@@ -464,7 +355,7 @@ fn note(
     }
 }
 
-fn settle(context: &InsertContext, batch: u64) {
+pub(super) fn settle(context: &InsertContext, batch: u64) {
     if context.troubles.clear((context.shard, batch)) {
         tracing::info!(batch, "An insert that waited went through.");
     }

@@ -165,6 +165,7 @@ impl Shard {
             cluster_id: Arc::clone(&self.cluster_id),
             mapping: Arc::clone(lane.mapping()),
             gate: Some(slot.gate.subscribe()),
+            declared_at_s: Some(slot.session.plan_declared_at_s()).filter(|at| *at > 0),
             replay: lane
                 .is_replay()
                 .then(|| slot.session.replay_mode())
@@ -294,6 +295,7 @@ impl Shard {
             mapping: Arc::clone(self.parts.mappings.current()),
             gate: None,
             replay: None,
+            declared_at_s: None,
             parts,
         };
         self.submit(batch);

@@ -10,8 +10,8 @@ use std::ops::Range;
 use clickhouse_sink_crds::data_type::DataType;
 use clickhouse_sink_crds::expression::not_one_expression;
 
-use crate::native::Block;
 use crate::mapping::quote_identifier;
+use crate::native::Block;
 
 /// Before the hex digits of every value: an empty string is not an empty list.
 const VALUE: char = 'x';
