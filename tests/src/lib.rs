@@ -8,6 +8,7 @@
     reason = "the harness waits for other processes, which nothing but asking again can do"
 )]
 
+pub mod chaos;
 pub mod clickhouse;
 pub mod components;
 pub mod demo;

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use clickhouse::{ClickHouseProxy, Seen};
-pub use fault::{Canned, Fault, On};
+pub use fault::{Canned, Fault, Mix, On};
 pub use kafka::{ApiKey, KafkaFault, KafkaProxy};
 
 /// Locks; a test thread that panicked elsewhere does not matter to a proxy.

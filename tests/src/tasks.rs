@@ -6,6 +6,7 @@
     reason = "messages are for the person at the terminal"
 )]
 
+pub mod chaos;
 pub mod demo;
 pub mod lint;
 pub mod stack;
@@ -31,6 +32,8 @@ struct Cli {
 enum Command {
     /// Records flow: from a Kafka topic into a ClickHouse table, with failures on the way
     Demo(demo::DemoArgs),
+    /// Each record once, while workers, servers and the network fail at random
+    Chaos(chaos::ChaosArgs),
     /// All checks and all tests, on real components
     Test(test::TestArgs),
     /// A stack of ClickHouse and Kafka that stays up, for single tests and for trying things
@@ -61,6 +64,7 @@ pub fn run() -> ExitCode {
 fn run_command(command: &Command) -> Result<ExitCode> {
     match command {
         Command::Demo(args) => demo::run(args),
+        Command::Chaos(args) => chaos::run(args),
         Command::Test(args) => test::run(args),
         Command::Stack(command) => stack::run(command),
         Command::Codegen { check } => lint::generate(*check).map(|()| ExitCode::SUCCESS),

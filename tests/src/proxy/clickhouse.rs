@@ -251,10 +251,17 @@ struct Exchange<'a> {
 impl Exchange<'_> {
     fn run(&self, fault: &Fault, body: &mut impl BufRead) -> io::Result<Next> {
         match fault {
-            Fault::Pass => self.forward(body, usize::MAX, usize::MAX),
+            // A mix was drawn from when the rule was asked.
+            Fault::Pass | Fault::Mix(_) => self.forward(body, usize::MAX, usize::MAX),
             Fault::Delay(delay) => {
                 std::thread::sleep(*delay);
                 self.forward(body, usize::MAX, usize::MAX)
+            }
+            Fault::DelayReply(delay) => {
+                let mut upstream = self.ask(body, usize::MAX)?;
+                let reply = self.read_reply_head(&mut upstream)?;
+                std::thread::sleep(*delay);
+                self.pass_reply(&reply, &mut upstream, usize::MAX)
             }
             Fault::TruncateReply(bytes) => self.forward(body, usize::MAX, *bytes),
             Fault::TruncateRequest(bytes) => self.forward(body, *bytes, usize::MAX),
@@ -312,6 +319,15 @@ impl Exchange<'_> {
     ) -> io::Result<Next> {
         let mut upstream = self.ask(body, request_bytes)?;
         let reply = self.read_reply_head(&mut upstream)?;
+        self.pass_reply(&reply, &mut upstream, reply_bytes)
+    }
+
+    fn pass_reply(
+        &self,
+        reply: &Head,
+        upstream: &mut impl BufRead,
+        reply_bytes: usize,
+    ) -> io::Result<Next> {
         let mut client = self.client;
         client.write_all(&reply.bytes)?;
         let framing = reply.framing(Framing::UntilClose);
@@ -319,7 +335,7 @@ impl Exchange<'_> {
             inner: client,
             left: reply_bytes,
         };
-        copy_body(&mut upstream, &mut limited, framing)?;
+        copy_body(upstream, &mut limited, framing)?;
         Ok(if framing == Framing::UntilClose || reply.asks_to_close() {
             Next::Close
         } else {

@@ -13,6 +13,8 @@ pub enum Fault {
     Hang,
     /// The request waits this long before it goes on.
     Delay(Duration),
+    /// The server gets the request at once; its reply waits this long before it goes on.
+    DelayReply(Duration),
     /// The server gets the request and answers; the client gets a closed connection instead.
     DropReply,
     /// The client gets the reply's head and so many bytes after it, then a closed connection.
@@ -23,6 +25,41 @@ pub enum Fault {
     Replace(Canned),
     /// The server gets the request; the client gets this instead of the server's reply.
     ReplaceReply(Canned),
+    /// One of these for each request, drawn by their weights.
+    Mix(Mix),
+}
+
+/// Faults with weights, and the seed that they are drawn from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mix {
+    /// The same seed draws the same faults in the same order.
+    pub seed: u64,
+    /// Each fault with its weight; all weights together must not be 0.
+    pub faults: Vec<(u32, Fault)>,
+}
+
+impl Mix {
+    /// The fault of one request; draws the next seed.
+    fn draw(&mut self) -> Fault {
+        // Knuth's linear congruence; its upper bits are good enough for faults.
+        self.seed = self
+            .seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let all: u64 = self
+            .faults
+            .iter()
+            .map(|(weight, _)| u64::from(*weight))
+            .sum();
+        let mut drawn = (self.seed >> 33) % all.max(1);
+        for (weight, fault) in &self.faults {
+            match drawn.checked_sub(u64::from(*weight)) {
+                Some(rest) => drawn = rest,
+                None => return fault.clone(),
+            }
+        }
+        Fault::Pass
+    }
 }
 
 /// Which requests a fault is for; the others pass.
@@ -126,7 +163,10 @@ impl Rule {
             return Fault::Pass;
         }
         self.times = self.times.map(|times| times - 1);
-        self.fault.clone()
+        match &mut self.fault {
+            Fault::Mix(mix) => mix.draw(),
+            fault => fault.clone(),
+        }
     }
 }
 
@@ -139,6 +179,21 @@ pub(crate) fn is_insert(statement: &str) -> bool {
 #[allow(clippy::unwrap_used, clippy::panic)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mix_draws_its_faults_by_their_weights_and_repeats_with_its_seed() {
+        let mix = || Mix {
+            seed: 5,
+            faults: vec![(9, Fault::Pass), (1, Fault::DropReply)],
+        };
+        let drawn = |mut mix: Mix| (0..1000).map(|_| mix.draw()).collect::<Vec<_>>();
+        let dropped = drawn(mix())
+            .iter()
+            .filter(|it| **it == Fault::DropReply)
+            .count();
+        assert!((50..200).contains(&dropped), "{dropped}");
+        assert_eq!(drawn(mix()), drawn(mix()));
+    }
 
     #[test]
     fn a_fault_for_inserts_spares_other_requests_and_ends_after_its_number() {
