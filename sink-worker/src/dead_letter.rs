@@ -95,53 +95,84 @@ pub fn render_header() -> Vec<u8> {
     body
 }
 
-/// Appends one row; `now_ms` is the time of rejection.
-pub fn render_row(body: &mut Vec<u8>, origin: &Origin, record: &Rejected, now_ms: i64) {
-    put_bytes(body, origin.topic.as_bytes());
-    put_bytes(body, origin.topic_id.as_bytes());
-    body.extend_from_slice(&origin.partition.to_le_bytes());
-    body.extend_from_slice(&record.offset.to_le_bytes());
-    put_bytes(body, origin.epoch.as_bytes());
-    put_bytes(body, b"record");
-    body.extend_from_slice(&(record.offset + 1).to_le_bytes());
-    put_bytes(body, b"");
-    put_bytes(body, b"");
-    put_nullable(body, record.key.as_deref());
-    put_bytes(body, &record.payload);
-    put_headers(body, &record.headers);
-    body.extend_from_slice(&record.timestamp_ms.to_le_bytes());
-    put_bytes(body, record.column.as_bytes());
-    put_bytes(body, record.reason.as_bytes());
-    put_bytes(body, record.code.as_bytes());
-    put_bytes(body, origin.mapping.as_bytes());
-    body.extend_from_slice(&now_ms.to_le_bytes());
+/// What one row says, beside where it comes from.
+struct Row<'a> {
+    kind: &'static str,
+    start: i64,
+    end: i64,
+    cause: &'a str,
+    lost: &'static str,
+    key: Option<&'a [u8]>,
+    payload: &'a [u8],
+    headers: &'a [(String, Vec<u8>)],
+    timestamp_ms: i64,
+    column: &'a str,
+    reason: &'a str,
+    code: &'a str,
 }
 
-/// Appends a gap as a row; `now_ms` is the time at which it is recorded.
+/// Appends a record; `now_ms` is the time of rejection.
+pub fn render_row(body: &mut Vec<u8>, origin: &Origin, record: &Rejected, now_ms: i64) {
+    let row = Row {
+        kind: "record",
+        start: record.offset,
+        end: record.offset + 1,
+        cause: "",
+        lost: "",
+        key: record.key.as_deref(),
+        payload: &record.payload,
+        headers: &record.headers,
+        timestamp_ms: record.timestamp_ms,
+        column: &record.column,
+        reason: &record.reason,
+        code: record.code,
+    };
+    put_row(body, origin, &row, now_ms);
+}
+
+/// Appends a gap: offsets that were never read, or of which nobody knows whether they were inserted.
+///
+/// The same gap has the same key, so writing it twice leaves one row.
 pub fn render_gap(body: &mut Vec<u8>, origin: &Origin, gap: &Gap, now_ms: i64) {
+    let (lost, reason) = if gap.maybe_inserted {
+        ("maybe", "records that may have been inserted were skipped")
+    } else {
+        ("lost", "records that were not inserted were skipped")
+    };
+    let row = Row {
+        kind: "gap",
+        start: gap.start,
+        end: gap.end,
+        cause: gap.cause,
+        lost,
+        key: None,
+        payload: &[],
+        headers: &[],
+        timestamp_ms: 0,
+        column: "",
+        reason,
+        code: gap.cause,
+    };
+    put_row(body, origin, &row, now_ms);
+}
+
+fn put_row(body: &mut Vec<u8>, origin: &Origin, row: &Row<'_>, now_ms: i64) {
     put_bytes(body, origin.topic.as_bytes());
     put_bytes(body, origin.topic_id.as_bytes());
     body.extend_from_slice(&origin.partition.to_le_bytes());
-    body.extend_from_slice(&gap.start.to_le_bytes());
+    body.extend_from_slice(&row.start.to_le_bytes());
     put_bytes(body, origin.epoch.as_bytes());
-    put_bytes(body, b"gap");
-    body.extend_from_slice(&gap.end.to_le_bytes());
-    put_bytes(body, gap.cause.as_bytes());
-    put_bytes(
-        body,
-        if gap.maybe_inserted {
-            b"maybe"
-        } else {
-            b"lost"
-        },
-    );
-    put_nullable(body, None);
-    put_bytes(body, b"");
-    put_headers(body, &[]);
-    body.extend_from_slice(&0_i64.to_le_bytes());
-    put_bytes(body, b"");
-    put_bytes(body, b"Kafka no longer has these records");
-    put_bytes(body, gap.cause.as_bytes());
+    put_bytes(body, row.kind.as_bytes());
+    body.extend_from_slice(&row.end.to_le_bytes());
+    put_bytes(body, row.cause.as_bytes());
+    put_bytes(body, row.lost.as_bytes());
+    put_nullable(body, row.key);
+    put_bytes(body, row.payload);
+    put_headers(body, row.headers);
+    body.extend_from_slice(&row.timestamp_ms.to_le_bytes());
+    put_bytes(body, row.column.as_bytes());
+    put_bytes(body, row.reason.as_bytes());
+    put_bytes(body, row.code.as_bytes());
     put_bytes(body, origin.mapping.as_bytes());
     body.extend_from_slice(&now_ms.to_le_bytes());
 }
@@ -215,6 +246,41 @@ mod tests {
                 .any(|window| window == expected)
         );
         assert!(record(payload).bytes() > 300);
+    }
+
+    #[test]
+    fn a_gap_names_its_offsets_its_cause_and_whether_it_is_lost() {
+        let origin = Origin {
+            topic: "t".into(),
+            topic_id: "id".into(),
+            partition: 0,
+            epoch: "e".into(),
+            mapping: String::new(),
+        };
+        let render = |maybe_inserted| {
+            let gap = Gap {
+                topic_id: "id".into(),
+                epoch: "e".into(),
+                start: 7,
+                end: 9,
+                cause: "RetentionPassed",
+                maybe_inserted,
+            };
+            let mut body = Vec::new();
+            render_gap(&mut body, &origin, &gap, 5);
+            body
+        };
+        let start = [
+            &b"\x01t\x02id\0\0\0\0"[..],
+            &7_i64.to_le_bytes(),
+            b"\x01e\x03gap",
+            &9_i64.to_le_bytes(),
+            b"\x0fRetentionPassed",
+        ]
+        .concat();
+        let (lost, maybe) = (render(false), render(true));
+        assert!(lost.starts_with(&[&start[..], b"\x04lost\x01\0\0"].concat()));
+        assert!(maybe.starts_with(&[&start[..], b"\x05maybe\x01\0\0"].concat()));
     }
 
     #[test]

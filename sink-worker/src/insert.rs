@@ -1,15 +1,22 @@
 //! The way of a batch into ClickHouse: dead letters first, then the INSERT, tried until it is acknowledged.
 //!
-//! This is the one place that writes to ClickHouse. A batch that was submitted is either acknowledged or still being
-//! tried; there is no third end. Must not be here: offsets, commits, Kafka's consumer.
+//! This is the one place that writes to ClickHouse. A batch that was submitted is acknowledged, held, or dropped because
+//! its partition was given up; else it is still being tried. Must not be here: offsets, commits, Kafka's consumer.
 
 pub mod backoff;
 pub mod class;
 pub mod client;
+mod gate;
 mod gated;
+mod job;
+mod piece;
+pub mod questions;
 mod rejects;
 pub mod run;
 pub mod settings;
+mod shared;
+#[cfg(test)]
+mod tests;
 pub mod trouble;
 mod window;
 
@@ -19,7 +26,8 @@ use std::time::Instant;
 
 use tokio::runtime::Handle;
 
-use self::run::InsertContext;
+use self::job::Job;
+use self::run::{InsertContext, Reporter};
 use crate::batch::Batch;
 use crate::kafka::{TopicPartition, Waker};
 use crate::session::ReplayMode;
@@ -110,50 +118,34 @@ impl Inserter {
 
     /// Writes gaps to the rejected table, for as long as it takes; then [`Report::GapsRecorded`].
     pub fn record_gaps(&self, partition: TopicPartition, gaps: Vec<Gap>) {
-        let (context, report) = (Arc::clone(&self.context), self.reporter());
+        let (context, reporter) = (Arc::clone(&self.context), self.reporter());
+        let name = format!("{}/{}", partition.topic, partition.partition);
         self.runtime.spawn(async move {
-            rejects::send_gaps(&context, &partition, &gaps).await;
-            report(Report::GapsRecorded { partition });
+            // Batches are numbered from 0: the upper half of the numbers is free for what is no batch.
+            let id = crate::random() | (1 << 63);
+            let job = Job::ungated(&context, id, name);
+            if rejects::send_gaps(&job, &partition, &gaps).await.is_ok() {
+                reporter.tell(Report::GapsRecorded { partition });
+            }
         });
     }
 
     /// Starts sending a batch; its bytes are kept until it is acknowledged.
     pub fn submit(&self, batch: Batch) {
-        let (context, report) = (Arc::clone(&self.context), self.reporter());
+        let (context, reporter) = (Arc::clone(&self.context), self.reporter());
         self.runtime.spawn(async move {
             let started = Instant::now();
-            if batch.gate.is_some() {
-                gated::run_gated(&context, &batch, &report).await;
-            } else {
-                run::run_batch(&context, &batch).await;
-                report(acknowledgement(&batch));
+            if run::run_batch(&context, batch, &reporter).await {
+                let seconds = started.elapsed().as_secs_f64();
+                context.metrics.insert_seconds.observe(seconds);
             }
-            context
-                .metrics
-                .insert_seconds
-                .observe(started.elapsed().as_secs_f64());
         });
     }
 
-    /// Tells the shard, and wakes it.
-    fn reporter(&self) -> impl Fn(Report) + Send + Sync + 'static {
-        let (reports, waker) = (self.reports.clone(), self.waker.clone());
-        move |report| {
-            // The shard is gone only at exit, when nothing is acknowledged any more.
-            let _ = reports.send(report);
-            waker.wake();
+    fn reporter(&self) -> Reporter {
+        Reporter {
+            reports: self.reports.clone(),
+            waker: self.waker.clone(),
         }
-    }
-}
-
-fn acknowledgement(batch: &Batch) -> Report {
-    let ranges = batch.parts.iter().map(|part| {
-        let partition = TopicPartition::new(Arc::clone(&part.topic), part.range.partition);
-        (partition, part.range.start, part.range.end)
-    });
-    Report::Acknowledged {
-        batch: batch.id,
-        ranges: ranges.collect(),
-        last: true,
     }
 }

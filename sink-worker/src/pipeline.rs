@@ -12,13 +12,14 @@ use clickhouse_sink_crds::facts::Facts;
 use clickhouse_sink_crds::worker_config::WorkerConfig;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::dead_letter::{self, Rejected};
 use crate::facts_watch::run_facts_watch;
 use crate::http::{Observed, run_http};
 use crate::insert::client::{CredentialsError, build_client};
-use crate::insert::run::{InsertContext, RecordSource};
+use crate::insert::questions::ServerQuestions;
+use crate::insert::run::{InsertContext, MAX_INSERTS, RecordSource};
 use crate::insert::trouble::Troubles;
 use crate::insert::{Inserter, Report};
 use crate::kafka::{
@@ -27,12 +28,15 @@ use crate::kafka::{
 use crate::mapping::{Mappings, quote_identifier};
 use crate::metrics::Metrics;
 use crate::schema::SchemaError;
+use crate::session::gate::decide_declaration_age;
 use crate::shard::{Shard, ShardError, ShardParts, StopSignal, Stopped};
 use crate::state::WorkerState;
 use crate::table_watch::{TableWatch, run_table_watch};
 
 /// Share of the budget that librdkafka's queues may take, in percent; the rest is for batches.
 const FETCH_SHARE_PERCENT: u64 = 30;
+/// An attempt may go on for this long on the server after it has ended for us.
+const ATTEMPT_MARGIN: Duration = Duration::from_secs(5);
 /// A record that is read again must come within this long.
 const REREAD_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -78,6 +82,7 @@ struct Shared {
     state: Arc<WorkerState>,
     metrics: Arc<Metrics>,
     troubles: Arc<Troubles>,
+    places: Arc<Semaphore>,
     stop: Arc<StopSignal>,
     runtime: Handle,
 }
@@ -117,6 +122,7 @@ fn build_shared(config: WorkerConfig) -> Result<Shared, PipelineError> {
         state: Arc::new(WorkerState::new(config.threads as usize)),
         metrics: Arc::default(),
         troubles: Arc::default(),
+        places: Arc::new(Semaphore::new(MAX_INSERTS)),
         stop: Arc::default(),
         runtime: Handle::current(),
         config: Arc::new(config),
@@ -219,6 +225,7 @@ fn build_settings(config: &WorkerConfig, index: usize) -> ConsumerSettings {
 
 fn build_context(shared: &Shared, index: usize, settings: Vec<(String, String)>) -> InsertContext {
     let config = &shared.config;
+    let timeout = Duration::from_secs(u64::from(config.delivery.insert_timeout_seconds));
     InsertContext {
         shard: index,
         client: shared.client.clone(),
@@ -227,8 +234,17 @@ fn build_context(shared: &Shared, index: usize, settings: Vec<(String, String)>)
         table_name: config.table.expected.name.clone(),
         group_id: config.kafka.group_id.clone(),
         compression: config.batch.compression,
-        timeout: Duration::from_secs(u64::from(config.delivery.insert_timeout_seconds)),
+        timeout,
+        attempt_ends_after: timeout + ATTEMPT_MARGIN,
+        earlier_attempts_end_after: decide_declaration_age(timeout) + timeout + ATTEMPT_MARGIN,
         table: shared.table.clone(),
+        questions: Arc::new(ServerQuestions {
+            client: shared.client.clone(),
+            database: config.table.expected.database.clone(),
+            table_name: config.table.expected.name.clone(),
+            table: shared.table.clone(),
+        }),
+        places: Arc::clone(&shared.places),
         troubles: Arc::clone(&shared.troubles),
         metrics: Arc::clone(&shared.metrics),
         records: Arc::new(KafkaRecords { settings }),

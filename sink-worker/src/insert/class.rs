@@ -1,6 +1,6 @@
 //! What an INSERT's failure means, by ClickHouse's error code, never by HTTP status.
 //!
-//! Pure. Must not be here: retrying (that is `insert/run.rs`), the client.
+//! Pure. Must not be here: retrying (that is `insert/job.rs`), the client.
 
 /// What to do after a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,6 +57,17 @@ pub struct Failure {
     pub message: String,
 }
 
+/// Codes that refuse an INSERT before its first row is written.
+///
+/// A block's checks come before its parts: constraints, types, names, rights, settings. What can also fail while the
+/// parts of several table partitions are written one by one (memory, expressions of an index) is not here.
+const REFUSED_AT_ONCE: [u32; 19] = [
+    16, 60, 62, 73, 81, 115, 117, 164, 192, 193, 194, 195, 202, 452, 469, 492, 497, 511, 516,
+];
+
+/// Codes of settings that a profile forbids.
+const FORBIDDEN_SETTING: [u32; 2] = [164, 452];
+
 /// Longest text of the server's that goes into a message, in bytes.
 const MESSAGE_BYTES: usize = 500;
 
@@ -68,17 +79,18 @@ impl Failure {
         Self {
             class: code.map_or(FailureClass::OutcomeUnknown, |code| classify(code, text)),
             code,
-            message: shorten(text),
+            message: with_remedy(code, shorten(text)),
         }
     }
 
-    /// True where the server has surely written nothing: it answered that it refuses the block as a whole.
+    /// True where nothing of the attempt can be in the table, neither now nor later; false: nobody knows.
     #[must_use]
-    pub const fn is_definite(&self) -> bool {
-        matches!(
-            self.class,
-            FailureClass::RecordFault | FailureClass::TableCheck | FailureClass::Unauthorized
-        )
+    pub fn is_definite(&self) -> bool {
+        let in_view = self.class == FailureClass::MaterializedView;
+        !in_view
+            && self
+                .code
+                .is_some_and(|code| REFUSED_AT_ONCE.contains(&code))
     }
 
     /// An attempt without a usable answer.
@@ -90,6 +102,17 @@ impl Failure {
             message: shorten(text),
         }
     }
+}
+
+/// A profile that forbids a setting is mended by people, who are told how.
+fn with_remedy(code: Option<u32>, message: String) -> String {
+    if code.is_some_and(|code| FORBIDDEN_SETTING.contains(&code)) {
+        return format!(
+            "{message}; the sink's promise needs this setting: let the profile of the sink's user allow it, writes go on by \
+             themselves then"
+        );
+    }
+    message
 }
 
 fn shorten(text: &str) -> String {
@@ -248,6 +271,40 @@ mod tests {
             FailureClass::Unknown
         );
         assert!(FailureClass::Unknown.is_hold());
+    }
+
+    #[test]
+    fn only_what_is_refused_before_the_first_row_is_definite() {
+        let definite = |text: &str| Failure::answered(text).is_definite();
+        for code in [469, 60, 115, 164, 452, 497, 516, 202, 16] {
+            assert!(
+                definite(&format!("Code: {code}. DB::Exception: no")),
+                "{code}"
+            );
+        }
+        assert!(definite(
+            "Code: 117. DB::Exception: Cannot parse JSON object"
+        ));
+        for code in [
+            159, 209, 210, 319, 394, 241, 243, 252, 999, 1000, 3, 131, 123_456,
+        ] {
+            assert!(
+                !definite(&format!("Code: {code}. DB::Exception: no")),
+                "{code}"
+            );
+        }
+        assert!(!definite(
+            "Code: 469. DB::Exception: while pushing to view ops.mv"
+        ));
+        assert!(!definite("502 Bad Gateway"));
+        assert!(!Failure::no_answer("timed out").is_definite());
+    }
+
+    #[test]
+    fn a_forbidden_setting_comes_with_its_remedy() {
+        let failure = Failure::answered("Code: 452. DB::Exception: Setting async_insert");
+        assert_eq!(failure.class, FailureClass::Configuration);
+        assert!(failure.message.contains("let the profile"));
     }
 
     #[test]

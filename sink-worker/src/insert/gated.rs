@@ -1,388 +1,247 @@
-//! One declared range, until it is acknowledged, stopped, or no longer ours: every attempt asks the gate first.
+//! A declared range of one partition, until it is acknowledged, held, or its gate is closed.
 //!
-//! Must not be here: INSERTs that partitions share (`run.rs`), what a failure means (`class.rs`).
+//! Dead letters first; then the INSERT, once a young commit declares the range; for a record's fault the range is
+//! replaced by its halves, each declared before it is sent. Must not be here: declaring, what may be sent when.
 
-use std::sync::Arc;
+use std::time::Instant;
 
-use bytes::Bytes;
-use clickhouse_sink_crds::commit::{Range, range_token};
-use tokio::sync::watch;
+use clickhouse_sink_crds::commit::range_token;
 
 use super::Report;
-use super::class::{Failure, FailureClass};
+use super::class::Failure;
 use super::client::Request;
-use super::rejects::{Owner, send_refused, send_rejected};
-use super::run::{
-    InsertContext, attempt, check_again, encode_blocks, needs_check, note, pause, pin_settings,
-    settle, wait_for_table,
-};
-use crate::batch::{Batch, Part, Rows};
-use crate::boot::boot_now;
-use crate::kafka::TopicPartition;
-use crate::native::Block;
-use crate::session::gate::{GateView, MaySend};
-use crate::verify::{TableName, Verdict, VerifyRequest, count_rows_of, verify_range};
-use crate::window::ReplayMode;
+use super::gate::Closed;
+use super::job::{Doubt, Job, Settled};
+use super::piece::{Encoding, Piece};
+use super::rejects::{send_refused, send_rejects};
+use super::run::{Reporter, count_batch, partition_of};
+use crate::batch::{Batch, Part};
+use crate::session::ReplayMode;
+use crate::verify::Verdict;
 
-/// Why a range has ended without an acknowledgement.
-enum Stop {
-    /// The gate is closed.
-    Closed,
-    /// It cannot go on by itself.
-    Held {
-        range: Range,
-        reason: &'static str,
-        message: String,
-    },
+/// Reason of a hold where the table cannot tell what is in it.
+const WINDOW_EXCEEDED: &str = "WindowExceeded";
+
+/// Why a range cannot go on by itself, in words.
+struct Hold(String);
+
+/// Rows on their way under one token.
+struct Leaf<'a> {
+    piece: Piece<'a>,
+    encoding: Option<Encoding>,
+    doubt: Doubt,
 }
 
-/// A range, or a half of one, on its way.
-struct Leaf {
-    range: Range,
-    block: Option<Arc<Block>>,
-    first_row: usize,
-}
-
-/// What became of a leaf.
-enum Sent {
-    Acknowledged,
-    /// A record is at fault; none of the leaf's rows is in the table.
-    Refused(Failure),
-}
-
-struct Task<'a> {
-    context: &'a Arc<InsertContext>,
+struct Run<'a> {
+    job: &'a Job,
     batch: &'a Batch,
     part: &'a Part,
-    gate: watch::Receiver<GateView>,
-    report: &'a (dyn Fn(Report) + Send + Sync),
+    reporter: &'a Reporter,
 }
 
-/// Sends the one range of a gated batch, and reports what becomes of it.
+/// Sends the rejects, then the rows; reports how each range ended.
 pub(super) async fn run_gated(
-    context: &Arc<InsertContext>,
+    job: &Job,
     batch: &Batch,
-    report: &(dyn Fn(Report) + Send + Sync),
-) {
-    let (Some(part), Some(gate)) = (batch.parts.first(), &batch.gate) else {
-        return;
-    };
-    let mut task = Task {
-        context,
+    part: &Part,
+    reporter: &Reporter,
+) -> Result<(), Closed> {
+    let run = Run {
+        job,
         batch,
         part,
-        gate: gate.clone(),
-        report,
+        reporter,
     };
-    let ended = task.run().await;
-    settle(context, batch.id);
-    match ended {
-        Ok(()) => {}
-        Err(Stop::Closed) => report(Report::Dropped { batch: batch.id }),
-        Err(Stop::Held {
-            range,
-            reason,
-            message,
-        }) => report(Report::Held {
-            batch: batch.id,
-            partition: task.partition(),
-            start: range.start,
-            end: range.end,
-            reason,
-            message,
-        }),
+    let interval = (part.range.start, part.range.end);
+    let whole = run.first_leaf();
+    send_rejects(job, &batch.mapping, part, &part.rejected).await?;
+    job.gate.opened(interval).await?;
+    let leaf = match whole {
+        Some(leaf) if run.verifies() => run.verify(leaf).await?,
+        leaf => Ok(leaf),
+    };
+    match leaf {
+        Ok(Some(leaf)) => run.send(leaf).await?,
+        Ok(None) => run.acknowledge(interval, true),
+        Err(hold) => run.hold(interval, &hold, &[]),
     }
+    Ok(())
 }
 
-impl Task<'_> {
-    fn partition(&self) -> TopicPartition {
-        TopicPartition::new(Arc::clone(&self.part.topic), self.part.range.partition)
+impl<'a> Run<'a> {
+    fn verifies(&self) -> bool {
+        self.batch.replay == Some(ReplayMode::Verify)
     }
 
-    async fn run(&mut self) -> Result<(), Stop> {
-        let owner = Owner {
-            context: self.context,
-            batch: self.batch,
-            part: self.part,
-            gate: Some(&self.gate),
-        };
-        // Rejects first: whatever mapping replays the range, a record is in the table or among them.
-        if !self.part.rejected.is_empty() && !send_rejected(&owner, &self.part.rejected).await {
-            return Err(Stop::Closed);
-        }
-        let whole = Leaf {
-            range: self.part.range.clone(),
-            block: self.part.rows.as_ref().map(|rows| Arc::clone(&rows.block)),
-            first_row: 0,
-        };
-        let whole = self.verified(whole).await?;
-        self.send_leaves(whole).await?;
-        self.count();
-        Ok(())
+    /// All rows, encoded while the range is being declared; where the table is asked first, what it lacks is encoded.
+    fn first_leaf(&self) -> Option<Leaf<'a>> {
+        let piece = Piece::whole(self.part)?;
+        let earlier_end = Instant::now() + self.job.context.earlier_attempts_end_after;
+        Some(Leaf {
+            encoding: (!self.verifies()).then(|| self.encode(&piece)),
+            doubt: self.batch.replay.map(|_| earlier_end),
+            piece,
+        })
     }
 
-    fn count(&self) {
-        let metrics = &self.context.metrics;
-        metrics.records_skipped.inc_by(self.part.skipped);
-        if self.batch.replay.is_some() {
-            metrics.ranges_replayed.inc();
-        }
-        let rows = i64::try_from(self.batch.rows()).unwrap_or(i64::MAX);
-        metrics
-            .batch_rows
-            .observe(crate::metrics::gauge_value(rows));
+    fn encode(&self, piece: &Piece<'_>) -> Encoding {
+        Encoding::start(std::slice::from_ref(piece), self.job.context.compression)
     }
 
-    /// Waits until the range may be sent.
-    async fn pass(&mut self, range: &Range) -> Result<(), Stop> {
-        loop {
-            let answer = self
-                .gate
-                .borrow_and_update()
-                .may_send(range.start, range.end, boot_now());
-            match answer {
-                MaySend::Yes => return Ok(()),
-                MaySend::Never => return Err(Stop::Closed),
-                MaySend::NotYet => {}
-            }
-            if self.gate.changed().await.is_err() {
-                return Err(Stop::Closed);
-            }
-        }
+    /// Only what the table does not have.
+    async fn verify(&self, leaf: Leaf<'a>) -> Result<Result<Option<Leaf<'a>>, Hold>, Closed> {
+        let questions = &self.job.context.questions;
+        let question = || questions.verify(self.batch, self.part);
+        Ok(match self.job.ask(question).await? {
+            Verdict::AllThere => Ok(None),
+            Verdict::Send { rows } => Ok(Some(Leaf {
+                piece: leaf.piece.pick(&rows),
+                ..leaf
+            })),
+            Verdict::Unprovable { message, .. } => Err(Hold(format!(
+                "{message}; answer with `InsertAgain` or `SkipAndRecord` in `spec.resolutions`"
+            ))),
+        })
     }
 
-    /// Leaves out what the table has already, where the server may have forgotten the range's token.
-    async fn verified(&mut self, leaf: Leaf) -> Result<Leaf, Stop> {
-        if self.batch.replay != Some(ReplayMode::Verify) {
-            return Ok(leaf);
-        }
-        let Some(rows) = &self.part.rows else {
-            return Ok(leaf);
-        };
-        self.pass(&leaf.range).await?;
-        self.context.metrics.ranges_verified.inc();
-        let block = match self.ask_verdict(rows, &leaf.range).await? {
-            Verdict::AllThere => None,
-            Verdict::Send { rows: missing } => Some(Arc::new(rows.block.pick(&missing))),
-            Verdict::Unprovable { message, .. } => {
-                let message = format!(
-                    "{message}; answer with `InsertAgain` or `SkipAndRecord` in `spec.resolutions`"
-                );
-                return Err(Self::held(&leaf.range, "WindowExceeded", message));
-            }
-        };
-        Ok(Leaf { block, ..leaf })
-    }
-
-    async fn ask_verdict(&mut self, rows: &Rows, range: &Range) -> Result<Verdict, Stop> {
-        let mut failures = 0;
-        loop {
-            self.pass(range).await?;
-            let report = self.context.table.report();
-            let request = VerifyRequest {
-                table: self.table(),
-                topic: &self.part.topic,
-                range,
-                rows,
-                declared_at_s: self.batch.declared_at_s,
-                known_settings: &report.known_settings,
-            };
-            match verify_range(&self.context.client, &request).await {
-                Ok(verdict) => return Ok(verdict),
-                Err(failure) => {
-                    failures += 1;
-                    self.wait_after(&failure, failures).await;
+    /// Sends a range; a refused record is searched for from left to right.
+    async fn send(&self, first: Leaf<'a>) -> Result<(), Closed> {
+        let mut waiting = vec![first];
+        while let Some(mut leaf) = waiting.pop() {
+            let interval = leaf.piece.interval();
+            match self.settle(&mut leaf).await? {
+                Settled::Landed => {
+                    let rows = leaf.piece.block.rows() as u64;
+                    self.job.context.metrics.rows_inserted.inc_by(rows);
                 }
-            }
-        }
-    }
-
-    fn table(&self) -> TableName<'_> {
-        TableName {
-            database: &self.context.database,
-            table: &self.context.table_name,
-        }
-    }
-
-    fn held(range: &Range, reason: &'static str, message: String) -> Stop {
-        Stop::Held {
-            range: range.clone(),
-            reason,
-            message,
-        }
-    }
-
-    /// Sends a leaf; one with a refused record is halved, the left half first.
-    async fn send_leaves(&mut self, whole: Leaf) -> Result<(), Stop> {
-        let mut waiting = vec![whole];
-        while let Some(leaf) = waiting.pop() {
-            if let Sent::Refused(failure) = self.send_leaf(&leaf).await? {
-                if let Some((left, right)) = self.halves(&leaf) {
-                    self.context.metrics.ranges_split.inc();
-                    (self.report)(Report::Split {
-                        partition: self.partition(),
-                        start: leaf.range.start,
-                        end: leaf.range.end,
-                        at: right.range.start,
-                    });
-                    waiting.extend([right, left]);
+                Settled::RecordFault(failure) => {
+                    let Some((left, right)) = leaf.piece.halves() else {
+                        send_refused(self.job, &self.batch.mapping, &leaf.piece, &failure).await?;
+                        self.acknowledge(interval, waiting.is_empty());
+                        continue;
+                    };
+                    if let Some(hold) = self.find_landed(&leaf, &failure).await? {
+                        self.hold(interval, &hold, &waiting);
+                        return Ok(());
+                    }
+                    self.split(interval, left.range.end);
+                    waiting.extend([right, left].map(Leaf::refined));
                     continue;
                 }
-                self.reject(&leaf, &failure).await?;
             }
-            self.acknowledge(&leaf, waiting.is_empty());
+            self.acknowledge(interval, waiting.is_empty());
         }
         Ok(())
     }
 
-    fn acknowledge(&self, leaf: &Leaf, last: bool) {
-        (self.report)(Report::Acknowledged {
+    /// Every attempt has the same bytes and the same token.
+    async fn settle(&self, leaf: &mut Leaf<'_>) -> Result<Settled, Closed> {
+        let encoding = leaf.encoding.take();
+        let encoding = encoding.unwrap_or_else(|| self.encode(&leaf.piece));
+        let group = &self.job.context.group_id;
+        let token = range_token(group, &self.batch.cluster_id, &leaf.piece.range);
+        let request = Request {
+            sql: self.batch.mapping.insert_sql.clone(),
+            settings: vec![("insert_deduplication_token".into(), token)],
+            body: encoding.finish().await,
+        };
+        let interval = leaf.piece.interval();
+        self.job
+            .settle(&request, Some(interval), &mut leaf.doubt)
+            .await
+    }
+
+    /// A range may be split only if no attempt under it has landed: where that is not sure, the table is asked, once
+    /// every such attempt has ended.
+    async fn find_landed(
+        &self,
+        leaf: &Leaf<'_>,
+        failure: &Failure,
+    ) -> Result<Option<Hold>, Closed> {
+        let Some(ended_at) = leaf.doubt else {
+            return Ok(None);
+        };
+        if !self.batch.mapping.schema.metadata_columns {
+            let found = "the table has no metadata columns to look for";
+            return Ok(Some(self.landed(leaf, failure, found)));
+        }
+        let wait = ended_at.saturating_duration_since(Instant::now());
+        self.job.pause(wait).await?;
+        let questions = &self.job.context.questions;
+        let question = || questions.count(self.part, &leaf.piece.range);
+        let found = self.job.ask(question).await?;
+        Ok((found > 0).then(|| self.landed(leaf, failure, &format!("found {found}"))))
+    }
+
+    fn landed(&self, leaf: &Leaf<'_>, failure: &Failure, found: &str) -> Hold {
+        let (start, end) = leaf.piece.interval();
+        Hold(format!(
+            "a record of {}/{} offsets {start} to {} is refused ({}), and an attempt under this range may have landed: expected none \
+             of its {} rows in the table, {found}; take away what refuses the record, or answer with `SkipAndRecord` in \
+             `spec.resolutions`",
+            self.part.topic,
+            self.part.range.partition,
+            end - 1,
+            failure.message,
+            leaf.piece.block.rows(),
+        ))
+    }
+
+    fn split(&self, (start, end): (i64, i64), at: i64) {
+        self.job.context.metrics.ranges_split.inc();
+        self.reporter.tell(Report::Split {
+            partition: partition_of(self.part),
+            start,
+            end,
+            at,
+        });
+    }
+
+    fn acknowledge(&self, (start, end): (i64, i64), last: bool) {
+        if last {
+            self.count();
+        }
+        self.reporter.tell(Report::Acknowledged {
             batch: self.batch.id,
-            ranges: vec![(self.partition(), leaf.range.start, leaf.range.end)],
+            ranges: vec![(partition_of(self.part), start, end)],
             last,
         });
     }
 
-    fn halves(&self, leaf: &Leaf) -> Option<(Leaf, Leaf)> {
-        let block = leaf.block.as_ref().filter(|block| block.rows() > 1)?;
-        let middle = block.rows() / 2;
-        let at = self.offset_of(leaf.first_row + middle)?;
-        let half = |rows: std::ops::Range<usize>, start: i64, end: i64| Leaf {
-            first_row: leaf.first_row + rows.start,
-            block: Some(Arc::new(block.slice(rows))),
-            range: Range {
+    fn count(&self) {
+        let metrics = &self.job.context.metrics;
+        count_batch(metrics, self.batch);
+        if self.batch.replay.is_some() {
+            metrics.ranges_replayed.inc();
+        }
+        if self.verifies() {
+            metrics.ranges_verified.inc();
+        }
+    }
+
+    /// The task ends: the ranges that wait behind this one stop with it. The cause is told last, as the hold's own.
+    fn hold(&self, cause: (i64, i64), hold: &Hold, waiting: &[Leaf<'_>]) {
+        let behind = waiting.iter().map(|leaf| leaf.piece.interval());
+        for (start, end) in behind.chain([cause]) {
+            self.reporter.tell(Report::Held {
+                batch: self.batch.id,
+                partition: partition_of(self.part),
                 start,
                 end,
-                ..leaf.range.clone()
-            },
-        };
-        let left = half(0..middle, leaf.range.start, at);
-        Some((left, half(middle..block.rows(), at, leaf.range.end)))
-    }
-
-    fn offset_of(&self, row: usize) -> Option<i64> {
-        self.part.rows.as_ref()?.offsets.offset_of(row)
-    }
-
-    /// The leaf's one record goes to the dead letters.
-    async fn reject(&self, leaf: &Leaf, failure: &Failure) -> Result<(), Stop> {
-        let Some(offset) = self.offset_of(leaf.first_row) else {
-            return Ok(());
-        };
-        let owner = Owner {
-            context: self.context,
-            batch: self.batch,
-            part: self.part,
-            gate: Some(&self.gate),
-        };
-        let written = send_refused(&owner, offset, failure).await;
-        written.then_some(()).ok_or(Stop::Closed)
-    }
-
-    /// The same bytes under the same token, until they are there or a record in them is refused.
-    async fn send_leaf(&mut self, leaf: &Leaf) -> Result<Sent, Stop> {
-        let Some(block) = &leaf.block else {
-            self.pass(&leaf.range).await?;
-            return Ok(Sent::Acknowledged);
-        };
-        // Encoded while the declaration is on its way.
-        let request = self.encode(block, &leaf.range).await;
-        let mut failures = 0;
-        let mut certain = self.batch.replay.is_none();
-        loop {
-            let report = wait_for_table(self.context, self.batch.id, &[self.part]).await;
-            self.pass(&leaf.range).await?;
-            let Err(failure) = attempt(self.context, &pin_settings(self.context, &request)).await
-            else {
-                settle(self.context, self.batch.id);
-                self.context
-                    .metrics
-                    .rows_inserted
-                    .inc_by(block.rows() as u64);
-                return Ok(Sent::Acknowledged);
-            };
-            failures += 1;
-            certain &= failure.is_definite();
-            self.context.table.check_now();
-            let declared = needs_check(failure.class)
-                && check_again(self.context, report.sequence)
-                    .await
-                    .is_as_declared();
-            if declared && failure.class == FailureClass::RecordFault {
-                self.check_not_landed(leaf, certain).await?;
-                return Ok(Sent::Refused(failure));
-            }
-            self.wait_after(&failure, failures).await;
+                reason: WINDOW_EXCEEDED,
+                message: hold.0.clone(),
+            });
         }
     }
+}
 
-    /// A range may be redrawn only if no attempt under it can have landed.
-    async fn check_not_landed(&mut self, leaf: &Leaf, certain: bool) -> Result<(), Stop> {
-        if certain {
-            return Ok(());
-        }
-        let mut failures = 0;
-        let rows = loop {
-            self.pass(&leaf.range).await?;
-            match self.count_rows(&leaf.range).await {
-                Ok(rows) => break rows,
-                Err(failure) => {
-                    failures += 1;
-                    self.wait_after(&failure, failures).await;
-                }
-            }
-        };
-        if rows == 0 {
-            return Ok(());
-        }
-        let Range { start, end, .. } = leaf.range;
-        let message = format!(
-            "a record in offsets {start} to {} is refused by the table, but {rows} rows of them are there from an earlier attempt, so \
-             the range cannot be split; drop the constraint for a moment, or answer with `SkipAndRecord` in `spec.resolutions`",
-            end - 1
-        );
-        Err(Self::held(&leaf.range, "WindowExceeded", message))
-    }
-
-    async fn count_rows(&self, range: &Range) -> Result<u64, Failure> {
-        let report = self.context.table.report();
-        count_rows_of(
-            &self.context.client,
-            self.table(),
-            &report.known_settings,
-            &self.part.topic,
-            range.partition,
-            (range.start, range.end),
-        )
-        .await
-    }
-
-    async fn encode(&self, block: &Arc<Block>, range: &Range) -> Request {
-        let (block, compression) = (Arc::clone(block), self.context.compression);
-        let encoded =
-            tokio::task::spawn_blocking(move || encode_blocks(&[block], compression)).await;
-        // A panic while encoding is a bug; passing it on ends the process, and the range is replayed.
-        let body = encoded.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
-        let token = range_token(&self.context.group_id, &self.batch.cluster_id, range);
-        Request {
-            sql: self.batch.mapping.insert_sql.clone(),
-            settings: vec![("insert_deduplication_token".into(), token)],
-            body: Bytes::from(body),
-        }
-    }
-
-    async fn wait_after(&mut self, failure: &Failure, failures: u32) {
-        note(
-            self.context,
-            self.batch.id,
-            &[self.part],
-            failure,
-            failure.class.reason(),
-        );
-        let mut gate = self.gate.clone();
-        tokio::select! {
-            () = pause(failures) => {}
-            _ = gate.wait_for(|gate| !gate.open) => {}
+impl<'a> Leaf<'a> {
+    /// Half of a range of which nothing has landed; nothing was tried under its own token.
+    const fn refined(piece: Piece<'a>) -> Self {
+        Self {
+            piece,
+            encoding: None,
+            doubt: None,
         }
     }
 }

@@ -10,8 +10,9 @@ const BLOCK_ROWS: &str = "1048576";
 /// Settings that make a retry the same insert, with the value that is pinned.
 ///
 /// `optimize_on_insert=0`: with 1 the server collapses equal keys inside a block, and a delivered offset could not be
-/// found again. `async_insert=0`: batches are ours, and an answer means that the part is written.
-const PINNED: [(&str, &str); 16] = [
+/// found again. `async_insert=0`: batches are ours, and an answer means that the part is written. A block is never cut by
+/// its bytes, and an INSERT that takes too long fails as a whole (`timeout_overflow_mode`).
+const PINNED: [(&str, &str); 18] = [
     ("async_insert", "0"),
     ("insert_deduplicate", "1"),
     ("deduplicate_insert", "enable"),
@@ -20,6 +21,7 @@ const PINNED: [(&str, &str); 16] = [
     ("max_insert_block_size", BLOCK_ROWS),
     ("min_insert_block_size_rows", BLOCK_ROWS),
     ("min_insert_block_size_bytes", "0"),
+    ("max_insert_block_size_bytes", "0"),
     ("use_strict_insert_block_limits", "0"),
     ("input_format_parallel_parsing", "0"),
     ("input_format_skip_unknown_fields", "0"),
@@ -28,6 +30,7 @@ const PINNED: [(&str, &str); 16] = [
     ("optimize_on_insert", "0"),
     ("throw_on_max_partitions_per_insert_block", "0"),
     ("insert_quorum_parallel", "1"),
+    ("timeout_overflow_mode", "throw"),
 ];
 
 /// Whether the server converts types that differ. It does so without a check (300 into `UInt8` is 44), so it may only
