@@ -4,6 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::key::HASHED;
+
 /// Rows that the table has at the offsets of a range.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
@@ -76,22 +78,28 @@ pub(super) fn plan_send(
     matched: &Matched,
     table_partitions: &[String],
 ) -> Result<Vec<usize>, String> {
-    let mut proven = BTreeSet::new();
+    let mut proven = BTreeMap::new();
     for (row, id) in matched.rows.iter().zip(table_partitions) {
         let Some(found_in) = row.and_then(|number| matched.table_partitions.get(number)) else {
             continue;
         };
-        if found_in != id {
+        let is_hashed = id.starts_with(HASHED);
+        let is_one = *proven.entry(id.as_str()).or_insert(found_in) == found_in;
+        if !is_one || (!is_hashed && found_in != id) {
             return Err(format!(
                 "a row was expected in the table partition {id} and found in {found_in}: the partition key gives another \
                  value for it now"
             ));
         }
-        proven.insert(id.as_str());
+    }
+    if proven.values().collect::<BTreeSet<_>>().len() < proven.len() {
+        return Err(
+            "rows of one table partition have different values of the partition key now".to_owned(),
+        );
     }
     let unproven = matched.rows.iter().zip(table_partitions).enumerate();
     Ok(unproven
-        .filter(|(_, (found, id))| found.is_none() && !proven.contains(id.as_str()))
+        .filter(|(_, (found, id))| found.is_none() && !proven.contains_key(id.as_str()))
         .map(|(row, _)| row)
         .collect())
 }
@@ -152,6 +160,19 @@ mod tests {
             message.contains("expected in the table partition b and found in a"),
             "{message}"
         );
+    }
+
+    #[test]
+    fn a_hashed_id_stands_for_exactly_one_table_partition() {
+        let matched = match_rows(&[1, 2, 3], &[0; 3], &found(&[(1, 0, "a"), (2, 0, "b")]));
+        let [one, two] = [1, 2].map(|number| format!("{HASHED}{number}"));
+        assert_eq!(
+            plan_send(&matched, &[one.clone(), two.clone(), "c".into()]),
+            Ok(vec![2])
+        );
+        assert!(plan_send(&matched, &[one.clone(), one.clone(), one.clone()]).is_err());
+        let same = match_rows(&[1, 2], &[0; 2], &found(&[(1, 0, "a"), (2, 0, "a")]));
+        assert!(plan_send(&same, &[one, two]).is_err());
     }
 
     proptest! {

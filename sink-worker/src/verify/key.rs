@@ -18,6 +18,10 @@ const VALUE: char = 'x';
 /// In the place of NULL.
 const NULL: char = '-';
 
+/// Before a text that stands for the id of a table partition whose key has a NULL: the server's function for ids gives
+/// none there. Equal keys have equal texts.
+pub(super) const HASHED: &str = "hash of the key ";
+
 /// The columns of the key and how to compute it.
 #[derive(Debug)]
 pub(super) struct KeyPlan<'b> {
@@ -162,7 +166,7 @@ impl KeyPlan<'_> {
         }
         let parts = &self.parts;
         format!(
-            "SELECT partitionId({parts}) AS id, groupArray(number_of_row) AS members FROM (SELECT tupleElement(item, 1) AS number_of_row{columns} \
+            "SELECT ifNull(partitionId({parts}), concat('{HASHED}', hex(sipHash128(tuple({parts}))))) AS id, groupArray(toUInt64(number_of_row)) AS members FROM (SELECT tupleElement(item, 1) AS number_of_row{columns} \
              FROM (SELECT arrayJoin(arrayZip({lists})) AS item)) GROUP BY id"
         )
     }

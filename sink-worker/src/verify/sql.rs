@@ -134,8 +134,8 @@ pub(super) const SERVER_NOW: &str = "SELECT toUInt64(toUnixTimestamp(now()))";
 /// Parts that are written but not logged yet are taken from `system.parts`; one fetched from another replica may hold
 /// several INSERTs, as many as it has block numbers.
 pub(super) const ENTRIES: &str = "SELECT \
-     (SELECT toUInt8(count() > 0 AND min(toUnixTimestamp(event_time)) <= {since:UInt64}) FROM system.part_log) AS reaches, \
-     (SELECT toUInt64(sum(blocks)) FROM (SELECT part, max(blocks) AS blocks FROM ( \
+     ifNull((SELECT toUInt8(count() > 0 AND min(toUnixTimestamp(event_time)) <= {since:UInt64}) FROM system.part_log), 0) AS reaches, \
+     ifNull((SELECT toUInt64(sum(blocks)) FROM (SELECT part, max(blocks) AS blocks FROM ( \
          SELECT part_name AS part, if(event_type = 'DownloadPart', 1 + toUInt64OrZero(splitByChar('_', part_name)[3]) \
              - toUInt64OrZero(splitByChar('_', part_name)[2]), 1) AS blocks FROM system.part_log \
          WHERE event_type IN ('NewPart', 'DownloadPart') AND error = 0 \
@@ -143,7 +143,7 @@ pub(super) const ENTRIES: &str = "SELECT \
              AND table_uuid IN (SELECT uuid FROM system.tables WHERE database = {database:String} AND name = {table:String}) \
          UNION ALL SELECT name AS part, 1 AS blocks FROM system.parts \
          WHERE database = {database:String} AND table = {table:String} AND level = 0 \
-             AND toUnixTimestamp(modification_time) >= {since:UInt64}) GROUP BY part)) AS entries";
+             AND toUnixTimestamp(modification_time) >= {since:UInt64}) GROUP BY part)), 0) AS entries";
 
 #[cfg(test)]
 mod tests {

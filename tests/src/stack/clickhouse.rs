@@ -27,6 +27,24 @@ pub const WRITER: (&str, &str) = ("writer", "writer-password");
 /// User that may only read.
 pub const READER: (&str, &str) = ("reader", "reader-password");
 
+/// A user from whom a row policy hides rows of one table: those whose `site` is not `seen`.
+pub const FILTERED: Filtered = Filtered {
+    user: ("filtered", "filtered-password"),
+    database: "filtered",
+    table: "events",
+};
+
+/// A user and the table that a row policy filters for them.
+#[derive(Clone, Copy, Debug)]
+pub struct Filtered {
+    /// Name and password.
+    pub user: (&'static str, &'static str),
+    /// Database of the table.
+    pub database: &'static str,
+    /// The table.
+    pub table: &'static str,
+}
+
 /// A server and its data folder; dropping it kills the server.
 #[derive(Debug)]
 pub struct ClickHouse {
