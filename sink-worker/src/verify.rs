@@ -152,6 +152,10 @@ async fn verify(client: &Client, request: &VerifyRequest<'_>) -> Result<Verdict,
             "the table has no metadata columns to look for",
         ));
     };
+    if !facts.engine.ends_with("MergeTree") {
+        let doubt = format!("the engine {} has no table partitions", facts.engine);
+        return Ok(unprovable(request, 0, block.rows(), &doubt));
+    }
     asker.check_caught_up(&facts.engine).await?;
     let offsets: Vec<i64> = (0..block.rows())
         .filter_map(|row| request.rows.offsets.offset_of(row))
@@ -217,9 +221,10 @@ fn unprovable(request: &VerifyRequest<'_>, found: usize, missing: usize, doubt: 
         ..
     } = request.range;
     let message = format!(
-        "expected the {declared} rows of {}/{partition} offsets {start} to {end} in the table, found {found}; {missing} \
+        "expected the {declared} rows of {}/{partition} offsets {start} to {} in the table, found {found}; {missing} \
          are in table partitions that have none of them, and it cannot be told whether they were there before: {doubt}",
         request.topic,
+        end - 1,
     );
     Verdict::Unprovable {
         declared: declared as u64,

@@ -89,6 +89,18 @@ async fn engines_that_take_rows_away() {
 }
 
 #[tokio::test]
+async fn an_engine_without_table_partitions() {
+    let case = Case::new("window_memory", &COLUMNS, "ENGINE = Memory");
+    let rows = case.rows((0..20).map(record));
+    let (declared, found, missing, message) = unprovable(case.verify(&rows).await);
+    assert_eq!((declared, found, missing), (20, 0, 20));
+    assert!(
+        message.contains("the engine Memory has no table partitions"),
+        "{message}"
+    );
+}
+
+#[tokio::test]
 async fn a_ttl_of_rows_but_not_one_that_moves_parts() {
     let (case, rows) = half_landed(&format!("{BARE} TTL ts + INTERVAL 1 DAY")).await;
     check_doubt(&case, &rows, "the table has a TTL").await;

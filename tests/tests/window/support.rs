@@ -239,7 +239,7 @@ pub(crate) fn worker_client(client: &ClickHouseClient, database: &str) -> Client
 }
 
 pub(crate) fn quote(name: &str) -> String {
-    clickhouse_sink_worker::pipeline::quote_identifier(name)
+    clickhouse_sink_worker::mapping::quote_identifier(name)
 }
 
 /// The rows and message of a verdict that proves nothing.
