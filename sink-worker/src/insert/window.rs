@@ -63,7 +63,7 @@ async fn ask_until_answered(
             Ok(mode) => return Some(mode),
             Err(failure) => {
                 failures += 1;
-                tracing::debug!(topic = %partition.topic, partition = partition.partition, error = %failure.message, "The use of the deduplication window is asked for again.");
+                tracing::warn!(topic = %partition.topic, partition = partition.partition, error = %failure.message, "The use of the deduplication window is asked for again.");
                 tokio::time::sleep(decide_backoff(failures, crate::random())).await;
             }
         }
