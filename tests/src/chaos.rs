@@ -11,7 +11,7 @@ mod hits;
 mod network;
 mod plan;
 mod random;
-mod scene;
+pub(crate) mod scene;
 mod server;
 mod storm;
 mod tally;

@@ -11,6 +11,7 @@
 pub mod chaos;
 pub mod clickhouse;
 pub mod components;
+pub mod cost;
 pub mod demo;
 pub mod env;
 pub mod http;

@@ -3,6 +3,9 @@
 //! Must not be here: defaults of the API (what is not set is left out).
 
 use anyhow::{Context, Result};
+use clickhouse_sink_crds::manifest::{Manifest, parse_manifests};
+use clickhouse_sink_crds::resolve::{ResolveInputs, resolve};
+use clickhouse_sink_crds::worker_config::WorkerConfig;
 use serde_json::{Map, Value, json};
 
 /// Builds the documents of one YAML file.
@@ -104,6 +107,26 @@ impl SinkBuilder {
             .map(|document| serde_yaml::to_string(document).context("cannot write YAML"))
             .collect();
         Ok(texts?.join("---\n"))
+    }
+
+    /// What a worker of the sink runs on, without asking the server for anything.
+    ///
+    /// # Errors
+    /// Where the sink cannot be read back.
+    pub fn worker_config(&self) -> Result<WorkerConfig> {
+        let manifests = parse_manifests(&self.yaml()?, "sink.yaml")
+            .map_err(|errors| anyhow::anyhow!("the sink cannot be read: {errors:?}"))?;
+        let is_sink = |manifest| match manifest {
+            Manifest::Sink(sink) => Some(sink),
+            Manifest::Secret(_) => None,
+        };
+        let sink = manifests.into_iter().find_map(is_sink);
+        let inputs = ResolveInputs {
+            uid: "worker".to_owned(),
+            ..ResolveInputs::default()
+        };
+        let sink = sink.context("the file has no sink")?;
+        Ok(resolve(&sink, &inputs))
     }
 }
 

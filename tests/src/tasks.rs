@@ -7,6 +7,7 @@
 )]
 
 pub mod chaos;
+pub mod cost;
 pub mod demo;
 pub mod lint;
 pub mod stack;
@@ -34,6 +35,8 @@ enum Command {
     Demo(demo::DemoArgs),
     /// Each record once, while workers, servers and the network fail at random
     Chaos(chaos::ChaosArgs),
+    /// What each record once costs, in rows a second
+    Cost(cost::CostArgs),
     /// All checks and all tests, on real components
     Test(test::TestArgs),
     /// A stack of ClickHouse and Kafka that stays up, for single tests and for trying things
@@ -65,6 +68,7 @@ fn run_command(command: &Command) -> Result<ExitCode> {
     match command {
         Command::Demo(args) => demo::run(args),
         Command::Chaos(args) => chaos::run(args),
+        Command::Cost(args) => cost::run(args),
         Command::Test(args) => test::run(args),
         Command::Stack(command) => stack::run(command),
         Command::Codegen { check } => lint::generate(*check).map(|()| ExitCode::SUCCESS),

@@ -3,11 +3,14 @@
 //! Must not be here: when and why.
 
 use std::collections::BTreeSet;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clickhouse_sink_crds::worker_config::WorkerConfig;
+use rustix::process::Signal;
 
 use super::plan::MOST_WORKERS;
 use super::scene::{Scene, worker_config};
@@ -34,6 +37,8 @@ struct Life {
     number: u64,
     process: WorkerProcess,
     mode: Mode,
+    /// It has answered once: it handles signals by now.
+    answered: bool,
     /// Partitions that it said to own when it was looked at last.
     owned: BTreeSet<usize>,
     in_flight: u64,
@@ -116,6 +121,7 @@ impl Crew {
             number,
             process,
             mode: Mode::Runs,
+            answered: false,
             owned: BTreeSet::new(),
             in_flight: 0,
         });
@@ -173,10 +179,8 @@ impl Crew {
                 Some(format!("did not stop within {} s", STOP_WITHIN.as_secs()))
             } else {
                 let status = life.process.program.wait_exit(Duration::ZERO)?;
-                // 3: the budget was over before all was acknowledged.
                 let asked = matches!(life.mode, Mode::Stops(_));
-                let fine = asked && matches!(status.code(), Some(0 | 3));
-                (!fine).then(|| format!("ended with {status}"))
+                (!is_fine(status, asked, life.answered)).then(|| format!("ended with {status}"))
             };
             let name = &slot.name;
             tally
@@ -204,6 +208,7 @@ impl Crew {
         }
         // A worker that starts or ends does not answer: what it said last stays.
         if let Ok(state) = life.process.state() {
+            life.answered = true;
             life.owned = read_owned(&state);
             life.in_flight = state["in_flight"].as_u64().unwrap_or(0);
             note_holds(&state, tally);
@@ -236,6 +241,14 @@ impl Crew {
             })
             .collect()
     }
+}
+
+/// Whether an end is one that was to be expected.
+fn is_fine(status: ExitStatus, asked: bool, answered: bool) -> bool {
+    // 3: the budget was over before all was acknowledged.
+    let drained = matches!(status.code(), Some(0 | 3));
+    let too_early = !answered && status.signal() == Some(Signal::TERM.as_raw());
+    asked && (drained || too_early)
 }
 
 /// Partitions with a session that has begun.
@@ -276,6 +289,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn an_end_is_fine_only_where_it_was_asked_for() {
+        let exited = |code: i32| ExitStatus::from_raw(code << 8);
+        let by_term = ExitStatus::from_raw(15);
+        assert!(is_fine(exited(0), true, true) && is_fine(exited(3), true, true));
+        assert!(!is_fine(exited(0), false, true) && !is_fine(exited(1), true, true));
+        assert!(is_fine(by_term, true, false) && !is_fine(by_term, true, true));
+    }
 
     #[test]
     fn a_page_of_metrics_and_a_state_are_read() {

@@ -7,8 +7,6 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use clickhouse_sink_crds::commit::CommitMetadata;
-use clickhouse_sink_crds::manifest::{Manifest, parse_manifests};
-use clickhouse_sink_crds::resolve::{ResolveInputs, resolve};
 use clickhouse_sink_crds::worker_config::{GroupProtocol, WorkerConfig};
 use serde_json::json;
 
@@ -115,20 +113,7 @@ impl Scene {
 
 /// What a worker runs on that reaches Kafka and `ClickHouse` there.
 pub(crate) fn worker_config(bootstrap: &str, url: &str, options: &Options) -> Result<WorkerConfig> {
-    let yaml = build_sink(bootstrap, url, options.protocol).yaml()?;
-    let manifests = parse_manifests(&yaml, "chaos.yaml")
-        .map_err(|errors| anyhow::anyhow!("the sink cannot be read: {errors:?}"))?;
-    let is_sink = |manifest| match manifest {
-        Manifest::Sink(sink) => Some(sink),
-        Manifest::Secret(_) => None,
-    };
-    let sink = manifests.into_iter().find_map(is_sink);
-    let inputs = ResolveInputs {
-        uid: NAME.to_owned(),
-        ..ResolveInputs::default()
-    };
-    let sink = sink.context("the file has no sink")?;
-    let mut config = resolve(&sink, &inputs);
+    let mut config = build_sink(bootstrap, url, options.protocol).worker_config()?;
     config.delivery.guarantee = options.guarantee;
     config.kafka.group_protocol = options.protocol;
     config.batch.max_inserts_per_second = 20;

@@ -12,7 +12,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use clickhouse_sink_crds::worker_config::{GroupProtocol, Guarantee};
 
-use super::stage::{Stages, cargo, run_command};
+use super::stage::build_programs;
 use crate::chaos::{self, Options};
 use crate::process::end_all_on_signal;
 
@@ -64,27 +64,13 @@ pub enum Promise {
 pub fn run(args: &ChaosArgs) -> Result<ExitCode> {
     end_all_on_signal(|| eprintln!("Stopped."))?;
     if !args.no_build {
-        build()?;
+        build_programs()?;
     }
     let good = chaos::run(&read_options(args))?;
     Ok(if good {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
-    })
-}
-
-fn build() -> Result<()> {
-    let build = [
-        "build",
-        "--profile",
-        "ci",
-        "--workspace",
-        "--bins",
-        "--locked",
-    ];
-    Stages::default().run("build", 35, |deadline| {
-        run_command("cargo build", cargo(&build), deadline)
     })
 }
 
@@ -105,7 +91,7 @@ fn read_options(args: &ChaosArgs) -> Options {
 }
 
 /// A short number, easy to type again.
-fn draw_seed() -> u64 {
+pub(super) fn draw_seed() -> u64 {
     let random = uuid::Uuid::new_v4().as_u128() % 1_000_000;
     u64::try_from(random).unwrap_or(1)
 }

@@ -88,6 +88,24 @@ pub fn cargo(args: &[&str]) -> Command {
     command
 }
 
+/// Builds all programs as a stage of its own.
+///
+/// # Errors
+/// Where the build fails or takes too long.
+pub fn build_programs() -> Result<()> {
+    let build = [
+        "build",
+        "--profile",
+        "ci",
+        "--workspace",
+        "--bins",
+        "--locked",
+    ];
+    Stages::default().run("build", 35, |deadline| {
+        run_command("cargo build", cargo(&build), deadline)
+    })
+}
+
 /// Runs a command with its output to the terminal; ends it at `deadline`.
 ///
 /// # Errors
