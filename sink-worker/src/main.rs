@@ -97,7 +97,7 @@ fn exit_on_panic() {
 fn read_config(path: &Path) -> anyhow::Result<WorkerConfig> {
     let text =
         std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let config: WorkerConfig =
+    let mut config: WorkerConfig =
         serde_json::from_str(&text).with_context(|| format!("cannot parse {}", path.display()))?;
     if config.version != WORKER_CONFIG_VERSION {
         bail!(
@@ -105,7 +105,14 @@ fn read_config(path: &Path) -> anyhow::Result<WorkerConfig> {
             config.version
         );
     }
+    config.memory_limit_bytes = config.memory_limit_bytes.or_else(read_memory_limit);
     Ok(config)
+}
+
+/// What the container may use; `None` without a limit, and where there is no container.
+fn read_memory_limit() -> Option<u64> {
+    let text = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok()?;
+    text.trim().parse().ok()
 }
 
 fn run_on_runtime(config: WorkerConfig, arguments: &Arguments) -> anyhow::Result<bool> {

@@ -209,6 +209,7 @@ fn build_settings(config: &WorkerConfig, index: usize) -> ConsumerSettings {
         &config.kafka.group_id,
         &client_id,
     );
+    settings.group_protocol = config.kafka.group_protocol;
     settings.properties.clone_from(&config.kafka.properties);
     let share =
         config.memory_budget_bytes * FETCH_SHARE_PERCENT / 100 / u64::from(config.threads.max(1));

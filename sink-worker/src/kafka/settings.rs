@@ -2,6 +2,8 @@
 //!
 //! Must not be here: librdkafka itself, secrets' sources, the memory budget's division.
 
+use clickhouse_sink_crds::worker_config::GroupProtocol;
+
 use super::types::Properties;
 
 /// What the settings of one consumer are made from.
@@ -13,6 +15,8 @@ pub struct ConsumerSettings {
     pub group_id: String,
     /// Name of this consumer in the broker's logs and quotas.
     pub client_id: String,
+    /// How members share the partitions.
+    pub group_protocol: GroupProtocol,
     /// The user's librdkafka settings; those of [`OWNED_PROPERTIES`] are left out.
     pub properties: Properties,
     /// What librdkafka may hold of one partition before it stops fetching, kilobytes (1 to 2,097,151).
@@ -31,6 +35,7 @@ impl ConsumerSettings {
             bootstrap_servers,
             group_id: group_id.to_owned(),
             client_id: client_id.to_owned(),
+            group_protocol: GroupProtocol::Classic,
             properties: Properties::new(),
             queued_kbytes_per_partition: 8 * 1024,
             fetch_partition_bytes: 2 * 1024 * 1024,
@@ -46,6 +51,7 @@ impl std::fmt::Debug for ConsumerSettings {
             .field("bootstrap_servers", &self.bootstrap_servers)
             .field("group_id", &self.group_id)
             .field("client_id", &self.client_id)
+            .field("group_protocol", &self.group_protocol)
             .field("properties", &self.properties.keys().collect::<Vec<_>>())
             .field(
                 "queued_kbytes_per_partition",
@@ -105,14 +111,36 @@ pub fn render_config(settings: &ConsumerSettings) -> Vec<(String, String)> {
         .map(|(name, value)| ((*name).into(), (*value).into()))
         .collect();
     merged.extend(user.map(|(name, value)| (name.clone(), value.clone())));
+    merged.retain(|name, _| !is_brokers_own(settings.group_protocol, name));
     let mut config: Vec<_> = merged.into_iter().collect();
     config.extend(
         FIXED
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
     );
+    config.extend(render_protocol(settings.group_protocol));
     config.extend(render_own(settings));
     config
+}
+
+/// With the broker's assignor these are the broker's to say, and librdkafka refuses them.
+fn is_brokers_own(protocol: GroupProtocol, name: &str) -> bool {
+    protocol == GroupProtocol::Consumer
+        && matches!(name, "session.timeout.ms" | "heartbeat.interval.ms")
+}
+
+fn render_protocol(protocol: GroupProtocol) -> Vec<(String, String)> {
+    let settings: &[(&str, &str)] = match protocol {
+        GroupProtocol::Classic => &[
+            ("partition.assignment.strategy", "cooperative-sticky"),
+            ("group.protocol", "classic"),
+        ],
+        GroupProtocol::Consumer => &[("group.protocol", "consumer")],
+    };
+    settings
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect()
 }
 
 /// What a user may change.
@@ -140,8 +168,6 @@ const FIXED: &[(&str, &str)] = &[
     ("auto.offset.reset", "error"),
     ("isolation.level", "read_committed"),
     ("enable.partition.eof", "true"),
-    ("partition.assignment.strategy", "cooperative-sticky"),
-    ("group.protocol", "classic"),
     ("allow.auto.create.topics", "false"),
     ("log.queue", "true"),
     // The limit is bytes, never a count.
@@ -207,6 +233,21 @@ mod tests {
         ]));
         assert!(changed.contains("fetch.wait.max.ms=200") && changed.contains("sasl.username=u"));
         assert!(!changed.contains("fetch.wait.max.ms=500"));
+    }
+
+    #[test]
+    fn the_brokers_assignor_is_told_nothing_that_is_the_brokers() {
+        let mut settings = settings(&[("session.timeout.ms", "6000")]);
+        settings.group_protocol = GroupProtocol::Consumer;
+        let text = lines(&settings);
+        assert!(text.contains("group.protocol=consumer"));
+        for name in [
+            "session.timeout.ms",
+            "heartbeat.interval.ms",
+            "partition.assignment.strategy",
+        ] {
+            assert!(!text.contains(name), "{name}");
+        }
     }
 
     #[test]

@@ -47,6 +47,7 @@ impl Shard {
             }
             let after = self.lane_fill(&key).unwrap_or_default();
             sum = sum.without(&before).with(&after);
+            self.hold_where_too_large(&key, &after, now)?;
         }
         Ok(any)
     }
@@ -118,6 +119,29 @@ impl Shard {
             let message = format!("the partition cannot be read on: {fault}");
             slot.session
                 .hold(reason_of(fault.code), String::new(), message, now);
+        }
+        self.stop_reading(key)
+    }
+
+    /// A replayed range ignores the budget, but not what the process may use at all.
+    fn hold_where_too_large(
+        &mut self,
+        key: &TopicPartition,
+        fill: &Fill,
+        now: Now,
+    ) -> Result<(), ShardError> {
+        let limit = self.parts.config.memory_limit_bytes.unwrap_or(u64::MAX);
+        let needed = fill.bytes + fill.bytes / 2;
+        if !self.replays(key) || needed <= limit {
+            return Ok(());
+        }
+        if let Some(slot) = self.slots.get_mut(key) {
+            let message = format!(
+                "expected a declared range that fits the memory limit of {limit} bytes, found one that needs more than {needed}; raise \
+                 the limit of the workers; it is read again by itself"
+            );
+            slot.session
+                .hold("RangeLargerThanMemory", String::new(), message, now);
         }
         self.stop_reading(key)
     }
