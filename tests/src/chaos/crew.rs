@@ -133,7 +133,10 @@ impl Crew {
     pub(crate) fn kill(&mut self, slot: usize, tally: &mut Tally) -> Result<BTreeSet<usize>> {
         self.look_at(slot, tally);
         let mut life = self.slot(slot)?.life.take().context("nobody to kill")?;
-        life.process.program.kill()?;
+        life.process
+            .program
+            .kill()
+            .context("a worker ended before it was killed")?;
         Ok(life.owned)
     }
 
@@ -170,8 +173,10 @@ impl Crew {
         let mut ended = Vec::new();
         for (index, slot) in self.slots.iter_mut().enumerate() {
             let Some(life) = &mut slot.life else { continue };
-            let late = matches!(life.mode, Mode::Stops(since) if since.elapsed() > STOP_WITHIN);
-            if life.process.program.is_running() && !late {
+            let runs = life.process.program.is_running();
+            let is_over = matches!(life.mode, Mode::Stops(since) if since.elapsed() > STOP_WITHIN);
+            let late = runs && is_over;
+            if runs && !late {
                 continue;
             }
             let note = if late {

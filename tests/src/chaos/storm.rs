@@ -318,6 +318,11 @@ impl<'a> Storm<'a> {
     }
 
     fn look_at_server(&mut self) {
+        let stands_still = |due: &Due| matches!(due, Due::End(Trouble::ClickHouseHangs, _));
+        if self.due.iter().any(|(_, due)| stands_still(due)) {
+            // It would not answer before it is woken up, and nobody would wake it up meanwhile.
+            return;
+        }
         // A server that is away is looked at again later.
         let _ = server::look(&self.scene.clickhouse, self.server_life, &mut self.tally);
     }
