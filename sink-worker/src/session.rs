@@ -244,7 +244,8 @@ impl Session {
         let committed = self
             .committed
             .is_none_or(|committed| committed >= self.acknowledged);
-        committed && !self.ranges.has_open() && matches!(self.commit, CommitState::Idle)
+        let idle = matches!(self.commit, CommitState::Idle | CommitState::Pause { .. });
+        committed && !self.ranges.has_open() && idle
     }
 
     /// The position is known. Returns the gaps that have to be recorded before it is used.
@@ -492,7 +493,8 @@ impl Session {
         self.next_split();
     }
 
-    /// The range cannot go on by itself: it stays declared, and the session is held.
+    /// The range cannot go on by itself: it stays declared, and the session is held. With it ends the task that sends it,
+    /// and so everything else that a split has made of the same range.
     pub fn on_stopped(
         &mut self,
         start: i64,
@@ -501,9 +503,19 @@ impl Session {
         message: String,
         now: Now,
     ) {
-        if let Some(range) = self.ranges.find(start, end) {
+        let root = self
+            .splitting
+            .filter(|root| root.0 <= start && end <= root.1);
+        let (from, to) = root.unwrap_or((start, end));
+        for range in self
+            .ranges
+            .iter_mut()
+            .filter(|range| from <= range.start && range.end <= to)
+            .filter(|range| matches!(range.stage, Stage::Cut | Stage::Declared))
+        {
             range.stage = Stage::Stopped;
         }
+        self.splits.retain(|split| split.0 < from || to < split.1);
         self.next_split();
         self.hold(reason, format!("{start}-{end}"), message, now);
     }

@@ -45,8 +45,19 @@ pub enum CommitOutcome {
 #[derive(Clone, Debug)]
 pub(super) enum CommitState {
     Idle,
-    Outstanding(CommitRequest),
-    Retry { request: CommitRequest, at: Instant },
+    /// Sent at this moment of `CLOCK_BOOTTIME`.
+    Outstanding {
+        request: CommitRequest,
+        sent_at: Duration,
+    },
+    Retry {
+        request: CommitRequest,
+        at: Instant,
+    },
+    /// The broker has refused the last one for good; the next one is made anew, not before this.
+    Pause {
+        until: Instant,
+    },
 }
 
 /// What every commit of a worker says beside the partition's own facts.
@@ -65,12 +76,19 @@ impl Session {
             return None;
         }
         let request = match &self.commit {
-            CommitState::Outstanding(_) => return None,
-            CommitState::Retry { at, .. } if now.instant < *at => return None,
+            CommitState::Outstanding { .. } => return None,
+            CommitState::Retry { at, .. } | CommitState::Pause { until: at }
+                if now.instant < *at =>
+            {
+                return None;
+            }
             CommitState::Retry { request, .. } => request.clone(),
-            CommitState::Idle => self.new_commit(context, now)?,
+            CommitState::Idle | CommitState::Pause { .. } => self.new_commit(context, now)?,
         };
-        self.commit = CommitState::Outstanding(request.clone());
+        self.commit = CommitState::Outstanding {
+            request: request.clone(),
+            sent_at: now.boot,
+        };
         Some(request)
     }
 
@@ -104,12 +122,12 @@ impl Session {
         self.committed.is_some() && self.declarable().any(|range| range.stage == Stage::Cut)
     }
 
-    /// The ranges that the next commit declares.
+    /// The ranges that the next commit declares: none that is declared, or further, is ever left out.
     fn declarable(&self) -> impl Iterator<Item = &RangeState> {
         let most = if self.splitting.is_some() || self.ranges.has_replay() {
             MAX_SPLITTING
         } else {
-            self.max_declared
+            self.max_declared.max(self.ranges.in_plan())
         };
         self.ranges
             .iter()
@@ -193,18 +211,17 @@ impl Session {
 
     /// The outstanding commit was answered.
     pub fn on_commit(&mut self, outcome: CommitOutcome, now: Now, random: u64) {
-        let CommitState::Outstanding(request) =
-            std::mem::replace(&mut self.commit, CommitState::Idle)
-        else {
+        let CommitState::Outstanding { request, sent_at } = self.commit.clone() else {
             return;
         };
+        self.commit = CommitState::Idle;
         if !self.gate_open {
             return;
         }
         match outcome {
-            CommitOutcome::Applied => self.on_applied(&request, now),
+            CommitOutcome::Applied => self.on_applied(&request, sent_at, now),
             CommitOutcome::Lost => self.close(),
-            CommitOutcome::TooLarge => self.on_too_large(&request, now),
+            CommitOutcome::TooLarge => self.on_too_large(&request, now, random),
             CommitOutcome::Again => self.retry_commit(request, now, random),
             CommitOutcome::Refused(reason) => {
                 let message = "Kafka refuses the commit of this partition's position; grant the worker's user READ on the group and \
@@ -215,9 +232,13 @@ impl Session {
         }
     }
 
-    fn retry_commit(&mut self, request: CommitRequest, now: Now, random: u64) {
+    fn decide_retry_at(&mut self, now: Now, random: u64) -> Instant {
         self.commit_failures = self.commit_failures.saturating_add(1);
-        let at = now.instant + decide_backoff(self.commit_failures, random).min(LONGEST_RETRY);
+        now.instant + decide_backoff(self.commit_failures, random).min(LONGEST_RETRY)
+    }
+
+    fn retry_commit(&mut self, request: CommitRequest, now: Now, random: u64) {
+        let at = self.decide_retry_at(now, random);
         self.commit = CommitState::Retry {
             request: CommitRequest {
                 alone: true,
@@ -227,10 +248,20 @@ impl Session {
         };
     }
 
-    /// The broker has never had this commit, so its ranges may be declared in smaller portions.
-    fn on_too_large(&mut self, request: &CommitRequest, now: Now) {
-        if request.declares.len() > 1 && self.max_declared > 1 && !self.ranges.has_replay() {
+    /// The broker has never had this commit, so what it was the first to declare may be declared in smaller portions.
+    fn on_too_large(&mut self, request: &CommitRequest, now: Now, random: u64) {
+        let in_plan = self.ranges.in_plan();
+        if request.declares.len() > in_plan.max(1)
+            && self.splitting.is_none()
+            && !self.ranges.has_replay()
+        {
             self.max_declared = (self.max_declared.min(request.declares.len()) / 2).max(1);
+            return;
+        }
+        let until = self.decide_retry_at(now, random);
+        self.commit = CommitState::Pause { until };
+        if in_plan > 0 && !self.ranges.has_replay() && self.splitting.is_none() {
+            // Shorter once the first of what is in flight is acknowledged.
             return;
         }
         let message = "expected a broker that takes 1,024 bytes of commit metadata, found one that refuses a single range; raise \
@@ -243,13 +274,14 @@ impl Session {
         );
     }
 
-    fn on_applied(&mut self, request: &CommitRequest, now: Now) {
+    fn on_applied(&mut self, request: &CommitRequest, sent_at: Duration, now: Now) {
         self.commit_failures = 0;
         self.committed = Some(request.offset);
         if request.offset >= self.acknowledged {
             self.acknowledged_since = None;
         }
-        self.declared_at = Some(now.boot);
+        // The answer may have waited longer than the declaration is good for: its age counts from the question.
+        self.declared_at = Some(sent_at);
         for &(start, end) in &request.declares {
             if let Some(range) = self
                 .ranges
@@ -314,9 +346,9 @@ impl Session {
     #[must_use]
     pub fn commit_due(&self) -> Option<Instant> {
         match &self.commit {
-            CommitState::Retry { at, .. } => Some(*at),
+            CommitState::Retry { at, .. } | CommitState::Pause { until: at } => Some(*at),
             CommitState::Idle => self.tail_due(),
-            CommitState::Outstanding(_) => None,
+            CommitState::Outstanding { .. } => None,
         }
     }
 }

@@ -167,6 +167,9 @@ fn start_from_moved(known: &Known<'_>, offset: i64) -> Start {
 }
 
 fn start_without_position(known: &Known<'_>) -> Start {
+    if let Some(other) = other_sinks_position(known) {
+        return group_used_by_other(&other);
+    }
     let mut facts = known
         .topics
         .iter()
@@ -222,6 +225,16 @@ fn known_partitions(known: &Known<'_>) -> Option<u32> {
     ours.filter(|metadata| metadata.topic_id == known.topic_id)
         .map(|metadata| metadata.first_partitions)
         .min()
+}
+
+/// A position that another sink has made on another partition of the topic.
+fn other_sinks_position(known: &Known<'_>) -> Option<CommitMetadata> {
+    let positions = known
+        .group
+        .iter()
+        .filter_map(|committed| CommitMetadata::parse(&committed.metadata).ok());
+    let mut others = positions.filter(|metadata| metadata.topic_id == known.topic_id);
+    others.find(|metadata| !known.tables.contains(&metadata.table))
 }
 
 /// A partition that grew after the first start begins at its first record; another one where the user said.

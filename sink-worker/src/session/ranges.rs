@@ -125,6 +125,16 @@ impl Ranges {
         end
     }
 
+    /// How many of them, from the first on, the broker's plan may name: they stay in it until they are acknowledged.
+    #[must_use]
+    pub fn in_plan(&self) -> usize {
+        let named = |range: &RangeState| range.stage != Stage::Cut;
+        self.ranges
+            .iter()
+            .rposition(named)
+            .map_or(0, |place| place + 1)
+    }
+
     /// True where a range is on its way to `ClickHouse`.
     #[must_use]
     pub fn has_open(&self) -> bool {
@@ -159,5 +169,59 @@ impl Ranges {
         self.ranges[place] = left;
         self.ranges.insert(place + 1, right);
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bounds(ranges: &Ranges) -> Vec<(i64, i64)> {
+        let bounds = ranges.iter().map(|range| (range.start, range.end));
+        bounds.collect()
+    }
+
+    #[test]
+    fn a_plan_becomes_ranges_that_touch() {
+        let ranges = Ranges::from_plan(5, &[9, 30], 77);
+        assert_eq!(bounds(&ranges), [(5, 9), (9, 30)]);
+        assert!(ranges.has_replay() && !ranges.has_open());
+        assert!(ranges.iter().all(|range| range.declared_at_s == 77));
+    }
+
+    #[test]
+    fn only_a_prefix_of_acknowledged_ranges_is_dropped() {
+        let mut ranges = Ranges::from_plan(0, &[1, 2, 3], 0);
+        for (start, end) in [(0, 1), (2, 3)] {
+            if let Some(range) = ranges.find(start, end) {
+                range.stage = Stage::Acknowledged;
+            }
+        }
+        assert_eq!(ranges.take_acknowledged(), Some(1));
+        assert_eq!(ranges.take_acknowledged(), None);
+        assert_eq!(bounds(&ranges), [(1, 2), (2, 3)]);
+    }
+
+    #[test]
+    fn a_range_that_was_declared_keeps_all_before_it_in_the_plan() {
+        let mut ranges = Ranges::default();
+        assert_eq!(ranges.in_plan(), 0);
+        (0..4).for_each(|start| ranges.push(start, start + 1));
+        assert_eq!(ranges.in_plan(), 0);
+        if let Some(range) = ranges.find(2, 3) {
+            range.stage = Stage::Declared;
+        }
+        assert_eq!(ranges.in_plan(), 3);
+    }
+
+    #[test]
+    fn halves_take_the_place_of_their_range() {
+        let mut ranges = Ranges::default();
+        [10, 20, 30].into_iter().fold(0, |start, end| {
+            ranges.push(start, end);
+            end
+        });
+        assert!(ranges.split(10, 20, 13));
+        assert_eq!(bounds(&ranges), [(0, 10), (10, 13), (13, 20), (20, 30)]);
     }
 }

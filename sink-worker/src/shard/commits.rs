@@ -69,7 +69,7 @@ impl Shard {
             }
             Err(error) => {
                 tracing::debug!(%error, "A commit was not sent and is tried again.");
-                self.settle(&partitions, CommitOutcome::Again, now);
+                self.settle(&partitions, now.instant, CommitOutcome::Again, now);
             }
         }
     }
@@ -110,7 +110,7 @@ impl Shard {
                 .metrics
                 .commits
                 .inc_by(sent.partitions.len() as u64);
-            self.settle(&sent.partitions, CommitOutcome::Applied, now);
+            self.settle(&sent.partitions, sent.at, CommitOutcome::Applied, now);
             return Ok(());
         };
         self.parts.metrics.commit_retries.inc();
@@ -119,13 +119,21 @@ impl Shard {
         if matches!(commit_error_class(fault.code), CommitErrorClass::Fatal) {
             return Err(ShardError::Fatal(fault.clone()));
         }
-        self.settle(&sent.partitions, outcome, now);
+        self.settle(&sent.partitions, sent.at, outcome, now);
         Ok(())
     }
 
-    fn settle(&mut self, partitions: &[TopicPartition], outcome: CommitOutcome, now: Now) {
+    /// An answer that is older than the session is its predecessor's and says nothing about its own commit.
+    fn settle(
+        &mut self,
+        partitions: &[TopicPartition],
+        sent_at: Instant,
+        outcome: CommitOutcome,
+        now: Now,
+    ) {
         for key in partitions {
-            if let Some(slot) = self.slots.get_mut(key) {
+            let slot = self.slots.get_mut(key);
+            if let Some(slot) = slot.filter(|slot| slot.assigned_at <= sent_at) {
                 slot.session.on_commit(outcome, now, crate::random());
                 slot.publish_gate();
             }

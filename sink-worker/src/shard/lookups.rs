@@ -307,6 +307,11 @@ impl Shard {
         self.topics
             .on_described(round.topics.as_deref().unwrap_or_default());
         for key in &round.wanted {
+            // What was asked before the partition came back may be older than what its last owner has committed.
+            let asked = |slot: &super::Slot| slot.assigned_at <= round.since;
+            if !self.slots.get(key).is_some_and(asked) {
+                continue;
+            }
             if let Some(start) = self.decide_in_round(&round, key) {
                 self.on_start(key, start, now);
             }
