@@ -264,3 +264,6 @@ fn owned_headers(headers: Headers<'_>) -> Vec<(String, Vec<u8>)> {
         .map(|(name, value)| (name.to_owned(), value.unwrap_or_default().to_vec()))
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -71,14 +71,27 @@ impl std::fmt::Debug for Headers<'_> {
 }
 
 impl<'a> Headers<'a> {
+    /// Those of a record that has none.
+    #[cfg(test)]
+    #[must_use]
+    pub const fn none() -> Self {
+        Self {
+            message: ptr::null(),
+            lent: PhantomData,
+        }
+    }
+
     /// Names and values in the record's order, names not always unique; a value of `None` is null.
     ///
     /// A name that is not UTF-8 is left out as empty.
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, Option<&'a [u8]>)> + use<'a> {
         let mut list = ptr::null_mut();
-        // SAFETY: the message is alive for 'a, and keeps the list that it parses here.
-        let found =
-            unsafe { sys::rd_kafka_message_headers(self.message.cast_mut(), &raw mut list) };
+        let found = if self.message.is_null() {
+            sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__NOENT
+        } else {
+            // SAFETY: the message is alive for 'a, and keeps the list that it parses here.
+            unsafe { sys::rd_kafka_message_headers(self.message.cast_mut(), &raw mut list) }
+        };
         let list = if found == sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR {
             list
         } else {
