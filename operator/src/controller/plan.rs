@@ -187,7 +187,13 @@ fn build_seen<'a>(declaration: &'a Declaration, observation: &'a Observation) ->
     }
 }
 
-fn build_config(declaration: &Declaration, validated: &Validated, places: Places) -> WorkerConfig {
+/// What workers run on, earlier mappings left aside.
+#[must_use]
+pub fn build_config(
+    declaration: &Declaration,
+    validated: &Validated,
+    places: Places,
+) -> WorkerConfig {
     let inputs = ResolveInputs {
         uid: declaration.uid.clone(),
         default_group_id: declaration.default_group_id.clone(),
@@ -293,7 +299,7 @@ fn diff_table(
     found: Option<&ObservedTable>,
 ) -> Vec<Difference> {
     match (mode, found) {
-        (DdlMode::None, None) | (DdlMode::Auto, None) => Vec::new(),
+        (DdlMode::None | DdlMode::Auto, None) => Vec::new(),
         // Whoever keeps the table must know what a late replay needs.
         (DdlMode::None, Some(found)) => check_window(expected, found).into_iter().collect(),
         (DdlMode::Validate, None) => vec![build_missing(expected)],
