@@ -53,6 +53,10 @@ pub(super) struct Asker {
 }
 
 #[derive(Row, Deserialize)]
+#[allow(
+    clippy::struct_field_names,
+    reason = "a name of the table's own would hide the column from WHERE"
+)]
 struct OpenRow<'a> {
     record_topic: &'a str,
     record_topic_id: &'a str,

@@ -220,6 +220,7 @@ fn pausing_works_without_a_server() {
     let mut observation = Observation {
         server: Reading::Unreachable(unreachable()),
         fleet: FleetState::default(),
+        memory: Reading::Known(Memory::default()),
     };
     assert_eq!(plan(&declaration, &observation).fleet, FleetStep::Keep);
     observation.fleet.wanted_revision = Some("a".to_owned());
