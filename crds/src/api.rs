@@ -12,8 +12,12 @@ use kube::CustomResource;
 use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::facts::Resolution;
+
 pub use clickhouse::{ClickHouseSpec, SecretReference};
-pub use kafka::{KafkaSpec, REFUSED_PROPERTIES, StartFromKind};
+pub use kafka::{
+    GroupProtocolKind, KafkaSpec, REFUSED_PROPERTIES, REFUSED_WITH_CONSUMER, StartFromKind,
+};
 pub use limits::{
     BatchSpec, DeadLetterSpec, DeadLetterTableSpec, DeliverySpec, FormatSpec, JsonSpec,
     ShutdownSpec, WorkersSpec,
@@ -91,6 +95,11 @@ pub struct ClickHouseSinkSpec {
     /// Size of each worker.
     #[serde(default)]
     pub workers: WorkersSpec,
+    /// A person's answers to holds. They reach the workers while these run, and restart none; one whose hold is over does nothing more and can be removed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100))]
+    #[x_kube(merge_strategy = ListMerge::Atomic)]
+    pub resolutions: Vec<Resolution>,
 }
 
 const fn default_replicas() -> i32 {

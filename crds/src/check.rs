@@ -10,9 +10,11 @@ use columns::check_columns;
 mod columns;
 mod engine_text;
 mod widening;
+mod window;
 
 pub use engine_text::EngineText;
 pub use widening::is_equal_or_wider;
+pub use window::check_window;
 
 /// All differences at once; empty: the table is as declared.
 #[must_use]
@@ -32,7 +34,8 @@ pub fn check_table(expected: &TableDefinition, observed: &ObservedTable) -> Vec<
         &observed.partition_key,
     ));
     differences.extend(check_columns(expected, observed));
-    differences.extend(check_settings(expected, observed, &text));
+    differences.extend(check_settings(expected, &text));
+    differences.extend(check_window(expected, observed));
     differences
 }
 
@@ -97,43 +100,24 @@ fn check_key(subject: &str, expected: &str, found: &str) -> Option<Difference> {
     Some(blocking(subject, &shown(expected), &shown(found), remedy))
 }
 
-/// Settings never stop writes: rows still arrive, what suffers is how retries are recognised.
-fn check_settings(
-    expected: &TableDefinition,
-    observed: &ObservedTable,
-    text: &EngineText,
-) -> Vec<Difference> {
-    let replicated =
-        observed.engine.starts_with("Replicated") || observed.engine.starts_with("Shared");
+/// Settings never stop writes. The deduplication window is looked at by [`check_window`].
+fn check_settings(expected: &TableDefinition, text: &EngineText) -> Vec<Difference> {
     let mut differences = Vec::new();
     for (name, wanted) in &expected.settings {
-        // A replicated table ignores this one and has a window of its own, on by default.
-        if name == DEDUPLICATION_WINDOW_SETTING && replicated {
-            continue;
-        }
         let found = text.setting(name);
-        if is_enough(name, wanted, found) {
+        let is_same = found == Some(wanted.trim_matches('\''));
+        if name == DEDUPLICATION_WINDOW_SETTING || is_same {
             continue;
         }
         differences.push(Difference {
             subject: format!("setting {name}"),
             expected: wanted.clone(),
             found: found.unwrap_or("the server's default").to_owned(),
-            remedy: format!("run ALTER TABLE … MODIFY SETTING {name} = {wanted}"),
+            remedy: format!("run {}", window::render_alter(expected, &[(name, wanted)])),
             blocks_writes: false,
         });
     }
     differences
-}
-
-fn is_enough(name: &str, wanted: &str, found: Option<&str>) -> bool {
-    match (found, name == DEDUPLICATION_WINDOW_SETTING) {
-        (Some(found), true) => found.parse::<u64>().ok() >= wanted.parse::<u64>().ok(),
-        (Some(found), false) => found == wanted.trim_matches('\''),
-        // The server's default of the window is 0.
-        (None, true) => wanted == "0",
-        (None, false) => false,
-    }
 }
 
 #[cfg(test)]

@@ -19,6 +19,8 @@ pub mod condition {
     pub const SCHEMA_IN_SYNC: &str = "SchemaInSync";
     /// Workers run and answer.
     pub const WORKERS_AVAILABLE: &str = "WorkersAvailable";
+    /// The table remembers its INSERTs long enough to know a replay again.
+    pub const DEDUP_WINDOW_SUFFICIENT: &str = "DedupWindowSufficient";
 }
 
 /// Reasons of conditions.
@@ -45,6 +47,8 @@ pub mod reason {
     pub const PAUSED: &str = "Paused";
     /// `spec.replicas` is 0.
     pub const SCALED_TO_ZERO: &str = "ScaledToZero";
+    /// The table's deduplication window is smaller than a replay may need.
+    pub const DEDUP_WINDOW_TOO_SMALL: &str = "DedupWindowTooSmall";
     /// A partition is held.
     pub const PARTITION_HELD: &str = "PartitionHeld";
 }

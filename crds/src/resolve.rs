@@ -9,7 +9,8 @@ use std::str::FromStr;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::api::{
-    ClickHouseSink, ClickHouseSinkSpec, ColumnSpec, DdlMode, KafkaSpec, StartFromKind,
+    ClickHouseSink, ClickHouseSinkSpec, ColumnSpec, DdlMode, GroupProtocolKind, KafkaSpec,
+    StartFromKind,
 };
 use crate::budget::ShutdownBudget;
 use crate::data_type::DataType;
@@ -18,8 +19,8 @@ use crate::quantity::parse_bytes;
 use crate::table::TableDefinition;
 use crate::worker_config::{
     BatchLimits, ClickHouseTarget, ColumnMapping, DeadLetter, Delivery, GroupProtocol, KafkaSource,
-    OnDataLoss, OnError, OnMissing, RecordFormat, SinkIdentity, StartFrom, TargetTable,
-    WORKER_CONFIG_VERSION, WorkerConfig,
+    OnError, OnMissing, RecordFormat, SinkIdentity, StartFrom, TargetTable, WORKER_CONFIG_VERSION,
+    WorkerConfig,
 };
 
 pub use tables::{
@@ -40,11 +41,13 @@ pub struct ResolveInputs {
     pub defaults_json: BTreeMap<String, String>,
     /// The expected table with expressions as the server formats them; absent: as declared.
     pub expected: Option<TableDefinition>,
+    /// The document of facts that workers read again while they run; absent: none.
+    pub facts_path: Option<PathBuf>,
     /// Folder with `username` and `password`; absent: user `default` without a password.
     pub credentials_dir: Option<PathBuf>,
 }
 
-/// The configuration of the sink's workers: every default filled in.
+/// The configuration of the sink's workers: every default filled in. Earlier mappings are for the caller to add.
 #[must_use]
 pub fn resolve(sink: &ClickHouseSink, inputs: &ResolveInputs) -> WorkerConfig {
     let spec = &sink.spec;
@@ -74,14 +77,14 @@ pub fn resolve(sink: &ClickHouseSink, inputs: &ResolveInputs) -> WorkerConfig {
         },
         dead_letter: DeadLetter {
             table: rejected_table_name(spec),
-            max_rejected_percent: 100,
+            max_rejected_percent: unsigned(spec.dead_letter.max_rejected_percent),
         },
         shutdown: ShutdownBudget::new(unsigned(spec.shutdown.final_flush_timeout_seconds), 0),
         threads: unsigned(spec.workers.threads),
         memory_budget_bytes: bytes(&spec.workers.memory_budget),
         memory_limit_bytes: None,
         earlier: Vec::new(),
-        facts_path: None,
+        facts_path: inputs.facts_path.clone(),
     }
 }
 
@@ -100,8 +103,11 @@ fn kafka(kafka: &KafkaSpec, default_group_id: &str) -> KafkaSource {
             .clone()
             .unwrap_or_else(|| default_group_id.to_owned()),
         start_from: start_from(kafka),
-        on_data_loss: OnDataLoss::Hold,
-        group_protocol: GroupProtocol::Classic,
+        on_data_loss: kafka.on_data_loss,
+        group_protocol: match kafka.group_protocol {
+            GroupProtocolKind::Auto | GroupProtocolKind::Classic => GroupProtocol::Classic,
+            GroupProtocolKind::Consumer => GroupProtocol::Consumer,
+        },
         properties: kafka.properties.clone(),
     }
 }
@@ -171,9 +177,17 @@ fn batch(spec: &ClickHouseSinkSpec) -> BatchLimits {
         max_rows: unsigned(spec.batch.max_rows),
         max_bytes: bytes(&spec.batch.max_bytes),
         linger_ms: unsigned(spec.batch.linger_milliseconds),
-        max_inserts_per_second: 50,
+        max_inserts_per_second: spec
+            .batch
+            .max_inserts_per_second
+            .map_or_else(|| default_pace(spec.batch.linger_milliseconds), unsigned),
         compression: spec.batch.compression,
     }
+}
+
+/// INSERTs a second where the sink does not say: without a linger it is a cap, else it keeps the parts few.
+const fn default_pace(linger_milliseconds: i32) -> u32 {
+    if linger_milliseconds == 0 { 50 } else { 4 }
 }
 
 /// A number that the schema keeps at 0 or above.

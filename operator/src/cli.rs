@@ -34,6 +34,8 @@ pub enum Command {
     /// Run the sinks of YAML files on this machine: tables are made or checked, workers are child processes
     #[command(after_help = LOCAL_HELP)]
     Local(LocalArgs),
+    /// Insert rejected records again, under the present mapping; also while `local` runs
+    Replay(ReplayArgs),
     /// Show what `local` would do to the tables and workers; change nothing
     Plan(PlanArgs),
 }
@@ -89,6 +91,26 @@ pub struct PlanArgs {
     /// Form of the plan
     #[arg(long, value_enum, default_value_t = Output::Text)]
     pub output: Output,
+}
+
+/// Arguments of `replay`.
+#[derive(Debug, Clone, Args)]
+pub struct ReplayArgs {
+    /// Where sinks are declared.
+    #[command(flatten)]
+    pub files: Files,
+    /// Only this sink, as `namespace/name` [default: all of the files]
+    #[arg(long, value_name = "NAME")]
+    pub sink: Option<String>,
+    /// Only records that were rejected with this code, for example `BadTimestamp`
+    #[arg(long, value_name = "CODE")]
+    pub reason: Option<String>,
+    /// Only records that were rejected at or after this time, in RFC 3339 (`2026-03-14T00:00:00Z`)
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<String>,
+    /// The worker program [default: clickhouse-sink-worker beside this program]
+    #[arg(long, value_name = "FILE")]
+    pub worker_bin: Option<PathBuf>,
 }
 
 /// Form of log lines.

@@ -5,6 +5,7 @@
 
 pub mod apply;
 pub mod declaration;
+pub mod memory;
 pub mod observe;
 pub mod plan;
 pub mod status;
@@ -13,13 +14,15 @@ pub mod validate;
 use crate::controller::apply::{Applied, apply};
 use crate::controller::declaration::Declaration;
 use crate::controller::observe::{Observation, observe};
-use crate::controller::plan::{Plan, build_plan};
+use crate::controller::plan::{Places, Plan, build_plan};
 use crate::controller::validate::{Validation, validate};
 use crate::fleet::Fleet;
 use crate::warehouse::Warehouse;
 
 /// Wait after a step that failed, in milliseconds.
 const FAILED_MS: u64 = 5_000;
+/// Wait after tables were made, in milliseconds: what they are is to be known soon.
+const MADE_MS: u64 = 500;
 
 /// What one reconcile saw, meant and did.
 #[derive(Debug)]
@@ -40,6 +43,8 @@ impl Reconciled {
     pub fn requeue_ms(&self) -> u64 {
         if self.applied.failed.is_some() {
             self.plan.requeue_ms.min(FAILED_MS)
+        } else if !self.plan.ddl.is_empty() {
+            self.plan.requeue_ms.min(MADE_MS)
         } else {
             self.plan.requeue_ms
         }
@@ -54,11 +59,14 @@ pub async fn preview<W: Warehouse, F: Fleet>(
 ) -> (Observation, Validation, Plan) {
     let observation = observe(warehouse, fleet, declaration).await;
     let validation = validate(declaration, &observation);
-    let credentials_dir = declaration
-        .account
-        .as_ref()
-        .map(|account| fleet.locate_credentials(account));
-    let plan = build_plan(declaration, &observation, &validation, credentials_dir);
+    let places = Places {
+        credentials_dir: declaration
+            .account
+            .as_ref()
+            .map(|account| fleet.locate_credentials(account)),
+        facts_path: fleet.locate_facts(),
+    };
+    let plan = build_plan(declaration, &observation, &validation, places);
     (observation, validation, plan)
 }
 

@@ -9,10 +9,12 @@ use std::fmt::Write as _;
 use std::future::Future;
 use std::path::PathBuf;
 
+use clickhouse_sink_crds::facts::TopicFact;
 use clickhouse_sink_crds::worker_config::WorkerConfig;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::controller::memory::Memory;
 use crate::warehouse::Account;
 
 /// What a sink's fleet must be.
@@ -68,6 +70,8 @@ pub struct FleetState {
     pub rows_inserted: u64,
     /// Records rejected since the fleet was started, restarts included.
     pub rejected: u64,
+    /// Topics that workers have told since the fleet was started.
+    pub topics: Vec<TopicFact>,
     /// True where a worker that was stopped left rows for replay (exit code 3, killed, or crashed on the way).
     pub left_rows: bool,
 }
@@ -119,6 +123,8 @@ pub struct Health {
     pub rejected: u64,
     /// Partitions that are held.
     pub holds: Vec<Hold>,
+    /// Topics that it has positions on.
+    pub topics: Vec<TopicFact>,
 }
 
 /// A partition that does not move, as the worker tells it.
@@ -128,6 +134,9 @@ pub struct Hold {
     pub partition: String,
     /// A stable word.
     pub reason: String,
+    /// Names this hold as long as it lasts; empty where the worker does not say.
+    #[serde(default)]
+    pub id: String,
     /// What was expected, what was found, what to do.
     #[serde(default)]
     pub message: String,
@@ -144,6 +153,17 @@ pub enum FleetError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// What is remembered cannot be read.
+    #[error(
+        "cannot read {path}: {detail}; restore the file, or move it away: then it is made anew, and a topic or table that was \
+         made again is not recognised as such until it was seen"
+    )]
+    Memory {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        detail: String,
+    },
     /// The configuration cannot be written.
     #[error("cannot write the worker configuration as JSON: {source}")]
     Config {
@@ -157,7 +177,10 @@ impl FleetError {
     /// A stable word for status and scripts.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
-        "FleetUnwritable"
+        match self {
+            Self::Memory { .. } => "FactsUnreadable",
+            Self::File { .. } | Self::Config { .. } => "FleetUnwritable",
+        }
     }
 }
 
@@ -165,6 +188,15 @@ impl FleetError {
 pub trait Fleet: Send + Sync {
     /// Where a worker of this fleet will find these credentials: a function of the arguments alone.
     fn locate_credentials(&self, account: &Account) -> PathBuf;
+
+    /// Where a worker of this fleet will find its document of facts: always the same place; none where it has none.
+    fn locate_facts(&self) -> Option<PathBuf>;
+
+    /// What is remembered about the sink.
+    fn fetch_memory(&self) -> impl Future<Output = Result<Memory, FleetError>> + Send;
+
+    /// Remembers from now on.
+    fn apply_memory(&self, memory: &Memory) -> impl Future<Output = Result<(), FleetError>> + Send;
 
     /// What the fleet is; reads only.
     fn fetch_state(&self) -> impl Future<Output = FleetState> + Send;

@@ -4,6 +4,7 @@
 
 pub mod input;
 pub mod line;
+pub mod replay;
 pub mod runner;
 pub mod screen;
 pub mod sink_task;
@@ -37,6 +38,37 @@ pub enum LocalError {
     /// Our own program's place.
     #[error("cannot tell where this program is: {0}; set --worker-bin")]
     OwnPath(std::io::Error),
+    /// A time that cannot be read.
+    #[error(
+        "--since: expected a time in RFC 3339, found {0:?}; write for example 2026-03-14T00:00:00Z"
+    )]
+    Since(String),
+    /// No sink of that name.
+    #[error("--sink: expected one of {known}, found {name:?}")]
+    NoSuchSink {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// A sink that cannot be replayed now.
+    #[error("{sink}: {reason}: {message}")]
+    NotNow {
+        /// `namespace/name`.
+        sink: String,
+        /// A stable word.
+        reason: &'static str,
+        /// What was expected, what was found, what to do.
+        message: String,
+    },
+    /// A file or a process of a replay.
+    #[error("{sink}: cannot run the replay: {source}")]
+    Replay {
+        /// `namespace/name`.
+        sink: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// No worker program.
     #[error("expected the worker program at {}, found no file: build it, or set --worker-bin", .0.display())]
     NoWorker(PathBuf),
@@ -46,7 +78,10 @@ impl LocalError {
     /// The exit code that tells a script.
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
-        EXIT_INVALID
+        match self {
+            Self::NotNow { .. } => EXIT_WAREHOUSE,
+            _ => EXIT_INVALID,
+        }
     }
 }
 

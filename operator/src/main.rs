@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use clickhouse_sink_operator::cli::{Cli, Command, EXIT_WAREHOUSE, LogFormat};
+use clickhouse_sink_operator::local::replay::run_replay;
 use clickhouse_sink_operator::local::screen::Screen;
 use clickhouse_sink_operator::local::{run_local, run_plan};
 use tracing_subscriber::EnvFilter;
@@ -15,7 +16,7 @@ fn main() -> ExitCode {
     let screen = Screen::new();
     let log_format = match &cli.command {
         Command::Local(args) => args.log_format,
-        Command::Plan(_) => LogFormat::Text,
+        Command::Plan(_) | Command::Replay(_) => LogFormat::Text,
     };
     start_logs(log_format, screen.clone());
     let runtime = match tokio::runtime::Runtime::new() {
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
     let result = match &cli.command {
         Command::Local(args) => runtime.block_on(run_local(args, screen)),
         Command::Plan(args) => runtime.block_on(run_plan(args)),
+        Command::Replay(args) => runtime.block_on(run_replay(args)),
     };
     result.map_or_else(
         |error| fail(error.exit_code(), &error.to_string()),

@@ -35,6 +35,7 @@ fn help_says_what_each_command_does_and_what_the_exit_codes_mean() {
     insta::assert_snapshot!("help", run(&["--help"]).1);
     insta::assert_snapshot!("help_local", run(&["local", "--help"]).1);
     insta::assert_snapshot!("help_plan", run(&["plan", "--help"]).1);
+    insta::assert_snapshot!("help_replay", run(&["replay", "--help"]).1);
 }
 
 #[test]

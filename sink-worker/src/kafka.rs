@@ -21,7 +21,7 @@ pub use consumer::{Consumer, PartitionHandle};
 pub use errors::{CommitErrorClass, ErrorCode, KafkaError, commit_error_class, describe_code};
 pub use record::{Fetched, Headers, ReadOutcome};
 pub use settings::{ConsumerSettings, OWNED_PROPERTIES, render_config};
-pub use single::{OwnedRecord, fetch_record};
+pub use single::{OwnedRecord, fetch_cluster_id, fetch_record};
 pub use types::{
     CommitItem, Fault, GroupOffset, MainEvent, Membership, OffsetResult, OffsetSpec, OpId,
     OpResult, TopicInfo, TopicPartition,

@@ -24,6 +24,7 @@ pub mod native;
 pub mod pace;
 pub mod pipeline;
 pub mod reject_rate;
+pub mod replay;
 pub mod schema;
 pub mod session;
 pub mod shard;

@@ -12,6 +12,7 @@ use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum};
 use clickhouse_sink_crds::worker_config::{WORKER_CONFIG_VERSION, WorkerConfig};
 use clickhouse_sink_worker::pipeline::{Pipeline, run_pipeline};
+use clickhouse_sink_worker::replay::{Filter, run_replay};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
@@ -22,7 +23,10 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Moves records from Kafka topics into a ClickHouse table, as its configuration says.
 #[derive(Parser)]
-#[command(version)]
+#[command(
+    version,
+    after_help = "`clickhouse-sink-worker replay --help`: rejected records again, under the present mapping."
+)]
 struct Arguments {
     /// The configuration that the operator wrote (JSON).
     #[arg(long, env = "CLICKHOUSE_SINK_CONFIG")]
@@ -43,6 +47,21 @@ struct Arguments {
     exit_with_parent: bool,
 }
 
+/// Inserts rejected records that the present mapping can read, and marks them in the rejected table.
+#[derive(Parser)]
+#[command(name = "clickhouse-sink-worker replay")]
+struct ReplayArguments {
+    /// The configuration that the operator wrote (JSON).
+    #[arg(long)]
+    config: PathBuf,
+    /// Only records that were rejected with this code, for example `BadTimestamp`.
+    #[arg(long, value_name = "CODE")]
+    reason: Option<String>,
+    /// Only records that were rejected at or after this time, in milliseconds since 1970.
+    #[arg(long, value_name = "MILLISECONDS", allow_negative_numbers = true)]
+    since: Option<i64>,
+}
+
 #[derive(Clone, Copy, ValueEnum)]
 enum LogFormat {
     Text,
@@ -50,6 +69,11 @@ enum LogFormat {
 }
 
 fn main() -> ExitCode {
+    let mut words = std::env::args_os();
+    if words.nth(1).is_some_and(|word| word == "replay") {
+        let program = std::iter::once("clickhouse-sink-worker".into());
+        return replay(ReplayArguments::parse_from(program.chain(words)));
+    }
     let arguments = Arguments::parse();
     init_logs(arguments.log_format);
     exit_on_panic();
@@ -71,6 +95,45 @@ fn main() -> ExitCode {
             ExitCode::from(1)
         }
     }
+}
+
+/// Exit code 1: it ended early, and can be run again.
+fn replay(arguments: ReplayArguments) -> ExitCode {
+    init_logs(LogFormat::Text);
+    exit_on_panic();
+    let config = match read_config(&arguments.config) {
+        Ok(config) => config,
+        Err(error) => {
+            tracing::error!(
+                error = format!("{error:#}"),
+                "The configuration cannot be used."
+            );
+            return ExitCode::from(2);
+        }
+    };
+    let filter = Filter {
+        code: arguments.reason,
+        since_ms: arguments.since,
+    };
+    match replay_on_runtime(&config, &filter) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!(error = format!("{error:#}"), "The replay ends early.");
+            ExitCode::from(1)
+        }
+    }
+}
+
+#[allow(clippy::print_stdout, reason = "the result is for people and scripts")]
+fn replay_on_runtime(config: &WorkerConfig, filter: &Filter) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    let totals = runtime.block_on(run_replay(config, filter));
+    runtime.shutdown_background();
+    println!("{}", totals?);
+    Ok(())
 }
 
 fn init_logs(format: LogFormat) {

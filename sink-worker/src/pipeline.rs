@@ -201,6 +201,12 @@ fn shard_parts(
     }
 }
 
+/// Settings of a Kafka client for questions beside the shards.
+#[must_use]
+pub fn render_client_settings(config: &WorkerConfig) -> Vec<(String, String)> {
+    render_config(&build_settings(config, 0))
+}
+
 /// Fetch settings within the budget: what librdkafka holds is counted too.
 fn build_settings(config: &WorkerConfig, index: usize) -> ConsumerSettings {
     let client_id = format!("{}-{}-{index}", config.sink.namespace, config.sink.name);

@@ -9,7 +9,7 @@ use std::fs;
 use clickhouse_sink_tests::paths::workspace_dir;
 
 /// Files that name reasons, and what stands before the name there.
-const REASONS: [(&str, &str); 7] = [
+const REASONS: [(&str, &str); 8] = [
     ("sink-worker/src/insert/class.rs", "=> \""),
     ("sink-worker/src/session/position.rs", "reason: \""),
     ("sink-worker/src/shard/read.rs", "=> \""),
@@ -17,14 +17,16 @@ const REASONS: [(&str, &str); 7] = [
     ("crds/src/names.rs", "&str = \""),
     ("operator/src/warehouse/error.rs", "=> \""),
     ("sink-worker/src/kafka/errors.rs", "=> \""),
+    ("operator/src/fleet.rs", "=> \""),
 ];
 
 /// Words of conditions that are no reasons, and the reason for nothing being wrong.
-const NOT_REASONS: [&str; 5] = [
+const NOT_REASONS: [&str; 6] = [
     "Ready",
     "SpecValid",
     "SchemaInSync",
     "WorkersAvailable",
+    "DedupWindowSufficient",
     "AsDeclared",
 ];
 

@@ -8,6 +8,8 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::worker_config::OnDataLoss;
+
 /// librdkafka settings that the worker owns: the promise rests on them, or they have fields of their own.
 pub const REFUSED_PROPERTIES: [&str; 23] = [
     "allow.auto.create.topics",
@@ -35,6 +37,9 @@ pub const REFUSED_PROPERTIES: [&str; 23] = [
     "plugin.library.paths",
 ];
 
+/// Settings that the broker owns where it assigns the partitions; librdkafka refuses them then.
+pub const REFUSED_WITH_CONSUMER: [&str; 2] = ["heartbeat.interval.ms", "session.timeout.ms"];
+
 /// Where records come from.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[x_kube(validation = Rule::new(
@@ -42,6 +47,8 @@ pub const REFUSED_PROPERTIES: [&str; 23] = [
 ).message("`groupId` cannot be changed, added or removed: the positions are kept under it").field_path(".groupId"))]
 #[x_kube(validation = Rule::new("(self.startFrom == 'Timestamp') == has(self.startTimestamp)")
     .message("`startTimestamp` must be set if `startFrom` is 'Timestamp', and only then").field_path(".startTimestamp"))]
+#[x_kube(validation = Rule::new(refused_with_consumer_rule())
+    .message("`properties` must not set 'session.timeout.ms' or 'heartbeat.interval.ms' with `groupProtocol` 'Consumer': the broker sets them").field_path(".properties"))]
 #[serde(rename_all = "camelCase")]
 pub struct KafkaSpec {
     /// Brokers to start from, each as `host:port`; the others are found through them.
@@ -72,6 +79,12 @@ pub struct KafkaSpec {
         regex(pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9:.]+([Zz]|[+-][0-9]{2}:[0-9]{2})$")
     )]
     pub start_timestamp: Option<String>,
+    /// What to do where Kafka no longer has what the position points at (records deleted before they were read, a log that was truncated, a topic that was made again, a position that is gone): `Hold` stops the partition until a person answers in `spec.resolutions`; `SkipAndRecord` goes on behind the loss and writes it to the rejected table as a gap.
+    #[serde(default = "default_on_data_loss")]
+    pub on_data_loss: OnDataLoss,
+    /// How workers share the partitions: `Classic` lets the clients assign them, `Consumer` the broker (KIP-848, which it must have); `Auto` is `Classic` for now. To change it, pause the sink first: members of both kinds cannot be in one group.
+    #[serde(default = "default_group_protocol")]
+    pub group_protocol: GroupProtocolKind,
     /// librdkafka settings such as `fetch.wait.max.ms` or `session.timeout.ms`, except those that the worker owns.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 64), schema_with = "properties_schema")]
@@ -91,6 +104,25 @@ pub enum StartFromKind {
     Timestamp,
 }
 
+/// How workers share the partitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum GroupProtocolKind {
+    /// What this version holds best: `Classic`.
+    Auto,
+    /// The client's assignor, cooperative-sticky.
+    Classic,
+    /// The broker's assignor (KIP-848).
+    Consumer,
+}
+
+const fn default_on_data_loss() -> OnDataLoss {
+    OnDataLoss::Hold
+}
+
+const fn default_group_protocol() -> GroupProtocolKind {
+    GroupProtocolKind::Auto
+}
+
 const fn default_start_from() -> StartFromKind {
     StartFromKind::Earliest
 }
@@ -103,9 +135,17 @@ fn properties_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 }
 
 fn refused_rule() -> String {
-    let quoted: Vec<String> = REFUSED_PROPERTIES
-        .iter()
-        .map(|key| format!("'{key}'"))
-        .collect();
-    format!("self.all(k, !(k in [{}]))", quoted.join(", "))
+    format!("self.all(k, !(k in [{}]))", quote(&REFUSED_PROPERTIES))
+}
+
+fn refused_with_consumer_rule() -> String {
+    format!(
+        "self.groupProtocol != 'Consumer' || !has(self.properties) || self.properties.all(k, !(k in [{}]))",
+        quote(&REFUSED_WITH_CONSUMER)
+    )
+}
+
+fn quote(keys: &[&str]) -> String {
+    let quoted: Vec<String> = keys.iter().map(|key| format!("'{key}'")).collect();
+    quoted.join(", ")
 }

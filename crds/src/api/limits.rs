@@ -87,6 +87,10 @@ pub struct BatchSpec {
     #[serde(default = "default_linger_milliseconds")]
     #[schemars(range(min = 0, max = 600_000))]
     pub linger_milliseconds: i32,
+    /// INSERTs a second of the whole sink that the linger may cause, so that the table is not filled with small parts: a worker takes its partitions' share and lets a batch wait longer than its linger. A batch that is full does not wait. By default 4, and 50 where `lingerMilliseconds` is 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1_000))]
+    pub max_inserts_per_second: Option<i32>,
     /// Compression of inserts: `LZ4` is cheap, `ZSTD` is smaller and costs more CPU.
     #[serde(default = "default_compression")]
     pub compression: Compression,
@@ -96,6 +100,7 @@ default_from_fields!(BatchSpec {
     max_rows: default_max_rows(),
     max_bytes: default_max_bytes(),
     linger_milliseconds: default_linger_milliseconds(),
+    max_inserts_per_second: None,
     compression: default_compression(),
 });
 
@@ -119,7 +124,7 @@ const fn default_compression() -> Compression {
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeliverySpec {
-    /// `AtLeastOnce`: no record is lost, and a crash may insert again what was not committed yet.
+    /// `ExactlyOnce`: each record's row is in the table once; what is in flight is declared in the commit before it is sent, one INSERT for each partition. A replay that comes later than half of the table's deduplication window is compared with the table by the metadata columns; with `metadataColumns.mode: None` it is held (`WindowExceeded`) instead. `AtLeastOnce`: no record is lost, partitions share an INSERT, and a crash may insert again what was not committed yet.
     #[serde(default = "default_guarantee")]
     pub guarantee: Guarantee,
     /// Seconds after which an insert without an answer is tried again.
@@ -142,12 +147,25 @@ const fn default_insert_timeout_seconds() -> i32 {
 }
 
 /// Where records go that cannot become a row.
-#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeadLetterSpec {
     /// The rejected table, in the sink's database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<DeadLetterTableSpec>,
+    /// Largest share of rejected records, in percent of a partition's last 10,000 and of the batch, judged from 100 rejected ones on: above it the partition is held (`TooManyRejected`) and none of the batch's rejects is written, since a wrong mapping must not empty a topic into the rejected table. 100: never.
+    #[serde(default = "default_max_rejected_percent")]
+    #[schemars(range(min = 0, max = 100))]
+    pub max_rejected_percent: i32,
+}
+
+default_from_fields!(DeadLetterSpec {
+    table: None,
+    max_rejected_percent: default_max_rejected_percent(),
+});
+
+const fn default_max_rejected_percent() -> i32 {
+    5
 }
 
 /// The rejected table.

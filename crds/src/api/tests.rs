@@ -130,6 +130,22 @@ fn properties_that_the_worker_owns_are_refused() {
 }
 
 #[test]
+fn where_the_broker_assigns_it_also_sets_session_and_heartbeat() {
+    let with = |protocol: &str, key: &str| {
+        broken(&[
+            ("/spec/kafka/groupProtocol", json!(protocol)),
+            ("/spec/kafka/properties", json!({ key: "1" })),
+        ])
+    };
+    for key in REFUSED_WITH_CONSUMER {
+        assert!(with("Auto", key).is_empty() && with("Classic", key).is_empty());
+        refused(&with("Consumer", key), "the broker sets them");
+    }
+    assert!(with("Consumer", "fetch.wait.max.ms").is_empty());
+    assert!(broken(&[("/spec/kafka/groupProtocol", json!("Consumer"))]).is_empty());
+}
+
+#[test]
 fn a_table_has_exactly_one_engine() {
     let engine = |engine: Value| broken(&[("/spec/table/engine", engine)]);
     let replacing = json!({ "versionColumn": "version" });

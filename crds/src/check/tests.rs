@@ -77,7 +77,9 @@ fn the_declared_table_has_no_difference() {
 fn a_replicated_table_counts_as_its_plain_kind() {
     let replicated = subjects(|table| {
         table.engine = "ReplicatedReplacingMergeTree".into();
-        table.engine_full = "ReplicatedReplacingMergeTree('/a', 'b', version) ORDER BY id".into();
+        table.engine_full = "ReplicatedReplacingMergeTree('/a', 'b', version) ORDER BY id SETTINGS \
+            replicated_deduplication_window = 20000, replicated_deduplication_window_seconds = 604800"
+            .into();
     });
     assert!(replicated.is_empty(), "{replicated:?}");
 }

@@ -7,6 +7,7 @@ use serde_json::json;
 use super::*;
 use crate::api::tests::sink_with;
 use crate::table::Engine;
+use crate::worker_config::OnDataLoss;
 
 fn sink(changes: &[(&str, serde_json::Value)]) -> ClickHouseSink {
     serde_json::from_value(sink_with(changes)).unwrap()
@@ -100,6 +101,64 @@ fn a_start_timestamp_becomes_milliseconds() {
         resolve(&sink(&at), &inputs()).kafka.start_from,
         StartFrom::TimestampMs(1500)
     );
+}
+
+#[test]
+fn what_happens_at_a_loss_and_who_assigns_partitions_are_as_declared() {
+    let kafka = |changes: &[(&str, serde_json::Value)]| resolve(&sink(changes), &inputs()).kafka;
+    let plain = kafka(&[]);
+    assert_eq!(
+        (plain.on_data_loss, plain.group_protocol),
+        (OnDataLoss::Hold, GroupProtocol::Classic)
+    );
+    let own = kafka(&[
+        ("/spec/kafka/onDataLoss", json!("SkipAndRecord")),
+        ("/spec/kafka/groupProtocol", json!("Consumer")),
+    ]);
+    assert_eq!(
+        (own.on_data_loss, own.group_protocol),
+        (OnDataLoss::SkipAndRecord, GroupProtocol::Consumer)
+    );
+    let classic = kafka(&[("/spec/kafka/groupProtocol", json!("Classic"))]);
+    assert_eq!(classic.group_protocol, GroupProtocol::Classic);
+}
+
+#[test]
+fn the_pace_keeps_parts_few_unless_there_is_no_linger() {
+    let pace = |batch: serde_json::Value| {
+        resolve(&sink(&[("/spec/batch", batch)]), &inputs())
+            .batch
+            .max_inserts_per_second
+    };
+    assert_eq!(pace(json!({})), 4);
+    assert_eq!(pace(json!({ "lingerMilliseconds": 0 })), 50);
+    assert_eq!(
+        pace(json!({ "lingerMilliseconds": 0, "maxInsertsPerSecond": 7 })),
+        7
+    );
+}
+
+#[test]
+fn the_share_of_rejected_records_is_as_declared() {
+    let share = |value: serde_json::Value| {
+        resolve(&sink(&[("/spec/deadLetter", value)]), &inputs())
+            .dead_letter
+            .max_rejected_percent
+    };
+    assert_eq!(
+        (
+            share(json!({})),
+            share(json!({ "maxRejectedPercent": 100 }))
+        ),
+        (5, 100)
+    );
+}
+
+#[test]
+fn an_answer_to_a_hold_changes_nothing_that_workers_are_started_with() {
+    let answer = json!([{ "partition": "events/0", "hold": "h", "action": "Retry" }]);
+    let with = resolve(&sink(&[("/spec/resolutions", answer)]), &inputs());
+    assert_eq!(with, resolve(&sink(&[]), &inputs()));
 }
 
 #[test]

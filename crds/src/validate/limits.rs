@@ -7,6 +7,7 @@ use std::str::FromStr;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::api::{ClickHouseSinkSpec, METADATA_COLUMNS, MetadataColumnsMode};
+use crate::facts::Resolution;
 use crate::quantity::parse_bytes;
 use crate::violation::Violation;
 
@@ -21,6 +22,7 @@ pub(super) fn check_limits(spec: &ClickHouseSinkSpec) -> Vec<Violation> {
     violations.extend(check_sizes(spec));
     violations.extend(check_start_timestamp(spec));
     violations.extend(check_insert_size(spec));
+    violations.extend(check_resolutions(spec));
     violations
 }
 
@@ -78,6 +80,40 @@ fn check_start_timestamp(spec: &ClickHouseSinkSpec) -> Option<Violation> {
         "expected a time in RFC 3339, found `{text}`; write for example 2026-03-14T00:00:00Z"
     );
     Some(Violation::new("spec.kafka.startTimestamp", &message))
+}
+
+/// Two answers to one hold would leave it open which of them counts.
+fn check_resolutions(spec: &ClickHouseSinkSpec) -> Vec<Violation> {
+    let answers = &spec.resolutions;
+    let mut violations = Vec::new();
+    for (index, answer) in answers.iter().enumerate() {
+        let is_same =
+            |other: &&Resolution| other.partition == answer.partition && other.hold == answer.hold;
+        if answers[..index].iter().any(|other| is_same(&other)) {
+            let message = format!(
+                "expected one answer to the hold {} of {}, found a second one; remove one",
+                answer.hold, answer.partition
+            );
+            violations.push(Violation::new(
+                &format!("spec.resolutions[{index}]"),
+                &message,
+            ));
+        }
+        if !is_partition(&answer.partition) {
+            let message = format!(
+                "expected a partition as `topic/number`, found `{}`; copy it from the hold",
+                answer.partition
+            );
+            let path = format!("spec.resolutions[{index}].partition");
+            violations.push(Violation::new(&path, &message));
+        }
+    }
+    violations
+}
+
+fn is_partition(text: &str) -> bool {
+    text.rsplit_once('/')
+        .is_some_and(|(topic, partition)| !topic.is_empty() && partition.parse::<u32>().is_ok())
 }
 
 fn check_insert_size(spec: &ClickHouseSinkSpec) -> Option<Violation> {

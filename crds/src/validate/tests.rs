@@ -323,3 +323,28 @@ fn an_update_is_checked_against_what_was_before() {
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0].path, "spec.kafka.groupId");
 }
+
+#[test]
+fn one_hold_has_one_answer_and_names_a_partition() {
+    let answer = |partition: &str, hold: &str| json!({ "partition": partition, "hold": hold, "action": "Retry" });
+    let found = |answers: Vec<Value>| violations(&[("/spec/resolutions", json!(answers))]);
+    assert!(
+        found(vec![
+            answer("t/0", "a"),
+            answer("t/1", "a"),
+            answer("t/0", "b")
+        ])
+        .is_empty()
+    );
+    let twice = found(vec![answer("t/0", "a"), answer("t/0", "a")]);
+    assert_eq!(twice.len(), 1);
+    assert!(
+        twice[0].starts_with("spec.resolutions[1]: ") && twice[0].contains("remove one"),
+        "{twice:?}"
+    );
+    let wrong = found(vec![answer("events", "a")]);
+    assert!(
+        wrong[0].contains("expected a partition as `topic/number`"),
+        "{wrong:?}"
+    );
+}

@@ -4,10 +4,11 @@
 
 use serde::Serialize;
 
+use crate::controller::memory::Memory;
 use crate::controller::observe::Unreachable;
 use crate::controller::plan::{FleetStep, Plan};
 use crate::ddl::DdlStep;
-use crate::fleet::{Fleet, FleetError};
+use crate::fleet::Fleet;
 use crate::warehouse::{Account, Warehouse};
 
 /// What was done.
@@ -43,6 +44,12 @@ pub async fn apply<W: Warehouse, F: Fleet>(
         }
         applied.done.push(step.describe());
     }
+    if let Some(memory) = &plan.memory {
+        applied.failed = apply_memory(fleet, memory).await;
+        if applied.failed.is_some() {
+            return applied;
+        }
+    }
     applied.failed = apply_fleet(fleet, account, &plan.fleet).await;
     if applied.failed.is_none() {
         applied.done.extend(plan.fleet.describe());
@@ -58,6 +65,14 @@ async fn apply_ddl<W: Warehouse>(warehouse: &W, step: &DdlStep) -> Option<Failur
     })
 }
 
+async fn apply_memory<F: Fleet>(fleet: &F, memory: &Memory) -> Option<Failure> {
+    let error = fleet.apply_memory(memory).await.err()?;
+    Some(Failure {
+        step: "write down the facts".to_owned(),
+        why: error.into(),
+    })
+}
+
 async fn apply_fleet<F: Fleet>(
     fleet: &F,
     account: Option<&Account>,
@@ -68,16 +83,8 @@ async fn apply_fleet<F: Fleet>(
         FleetStep::Scale { replicas } => fleet.apply_replicas(*replicas).await,
         FleetStep::Run(spec) => fleet.apply(spec, account).await,
     };
-    result.err().map(|error| build_failure(step, &error))
-}
-
-fn build_failure(step: &FleetStep, error: &FleetError) -> Failure {
-    let why = Unreachable {
-        reason: error.reason(),
-        message: error.to_string(),
-    };
-    Failure {
+    result.err().map(|error| Failure {
         step: step.describe().unwrap_or_default(),
-        why,
-    }
+        why: error.into(),
+    })
 }

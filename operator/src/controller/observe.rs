@@ -9,7 +9,8 @@ use clickhouse_sink_crds::table::{ObservedTable, TableDefinition};
 use serde::Serialize;
 
 use crate::controller::declaration::{Declaration, Expression, list_expressions};
-use crate::fleet::{Fleet, FleetState};
+use crate::controller::memory::Memory;
+use crate::fleet::{Fleet, FleetError, FleetState};
 use crate::sql::check_expression;
 use crate::warehouse::{Verdict, Warehouse, WarehouseError};
 
@@ -40,8 +41,17 @@ impl From<WarehouseError> for Unreachable {
     }
 }
 
-impl<T> From<Result<T, WarehouseError>> for Reading<T> {
-    fn from(result: Result<T, WarehouseError>) -> Self {
+impl From<FleetError> for Unreachable {
+    fn from(error: FleetError) -> Self {
+        Self {
+            reason: error.reason(),
+            message: error.to_string(),
+        }
+    }
+}
+
+impl<T, E: Into<Unreachable>> From<Result<T, E>> for Reading<T> {
+    fn from(result: Result<T, E>) -> Self {
         match result {
             Ok(value) => Self::Known(value),
             Err(error) => Self::Unreachable(error.into()),
@@ -56,6 +66,8 @@ pub struct Observation {
     pub server: Reading<ServerReading>,
     /// What the fleet is.
     pub fleet: FleetState,
+    /// What is remembered about the sink.
+    pub memory: Reading<Memory>,
 }
 
 /// What ClickHouse says.
@@ -84,6 +96,7 @@ pub async fn observe<W: Warehouse, F: Fleet>(
     Observation {
         server: fetch_server(warehouse, declaration).await.into(),
         fleet: fleet.fetch_state().await,
+        memory: fleet.fetch_memory().await.into(),
     }
 }
 

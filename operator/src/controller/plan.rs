@@ -5,12 +5,14 @@
 use std::path::PathBuf;
 
 use clickhouse_sink_crds::api::DdlMode;
-use clickhouse_sink_crds::check::check_table;
+use clickhouse_sink_crds::check::{check_table, check_window};
 use clickhouse_sink_crds::resolve::{ResolveInputs, resolve};
 use clickhouse_sink_crds::table::{Difference, ObservedTable, TableDefinition};
+use clickhouse_sink_crds::worker_config::{EarlierMapping, WorkerConfig};
 use serde::Serialize;
 
 use crate::controller::declaration::Declaration;
+use crate::controller::memory::{Memory, Seen, merge_facts, merge_mappings};
 use crate::controller::observe::{Observation, Reading, ServerReading};
 use crate::controller::validate::{Validated, Validation};
 use crate::ddl::{DdlStep, plan_ddl, render_create_table};
@@ -31,8 +33,13 @@ pub struct Plan {
     pub held: Vec<Difference>,
     /// Differences that are only worth a warning.
     pub warnings: Vec<Difference>,
+    /// What the deduplication window of the sink's table lacks; one of the warnings.
+    pub window: Option<Difference>,
     /// What happens to the workers.
     pub fleet: FleetStep,
+    /// What is to be remembered from now on, before workers run; none: nothing new. No step that people wait for.
+    #[serde(skip)]
+    pub memory: Option<Box<Memory>>,
     /// When to look again, in milliseconds.
     pub requeue_ms: u64,
 }
@@ -124,20 +131,78 @@ pub fn describe_difference(difference: &Difference) -> String {
     format!("{subject}: expected {expected}, found {found}; {remedy}")
 }
 
+/// Where workers find what is not in their configuration.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Places {
+    /// Folder of the credentials; none: the default user without a password.
+    pub credentials_dir: Option<PathBuf>,
+    /// The document of facts; none: there is none.
+    pub facts_path: Option<PathBuf>,
+}
+
 /// What must be done about one sink.
 #[must_use]
 pub fn build_plan(
     declaration: &Declaration,
     observation: &Observation,
     validation: &Validation,
-    credentials_dir: Option<PathBuf>,
+    places: Places,
 ) -> Plan {
-    match (validation, &observation.server) {
-        (Validation::Valid(validated), Reading::Known(server)) => {
-            plan_valid(declaration, observation, validated, server, credentials_dir)
+    let mut memory = match &observation.memory {
+        Reading::Known(memory) => Some(Memory {
+            facts: merge_facts(&memory.facts, &build_seen(declaration, observation)),
+            mappings: memory.mappings.clone(),
+        }),
+        Reading::Unreachable(_) => None,
+    };
+    let plan = match (validation, &observation.server, &mut memory) {
+        (Validation::Valid(validated), Reading::Known(server), Some(memory)) => {
+            let config = build_config(declaration, validated, places);
+            plan_valid(
+                declaration,
+                observation,
+                validated,
+                server,
+                (config, memory),
+            )
         }
         _ => plan_blind(declaration, observation),
+    };
+    let is_new = |memory: &Memory| observation.memory != Reading::Known(memory.clone());
+    Plan {
+        memory: memory.filter(is_new).map(Box::new),
+        ..plan
     }
+}
+
+fn build_seen<'a>(declaration: &'a Declaration, observation: &'a Observation) -> Seen<'a> {
+    let table = match &observation.server {
+        Reading::Known(server) => server.table.as_ref().map(|table| table.uuid.as_str()),
+        Reading::Unreachable(_) => None,
+    };
+    Seen {
+        table,
+        topics: &observation.fleet.topics,
+        resolutions: &declaration.sink.spec.resolutions,
+    }
+}
+
+/// What workers run on, earlier mappings left aside.
+#[must_use]
+pub fn build_config(
+    declaration: &Declaration,
+    validated: &Validated,
+    places: Places,
+) -> WorkerConfig {
+    let inputs = ResolveInputs {
+        uid: declaration.uid.clone(),
+        default_group_id: declaration.default_group_id.clone(),
+        defaults_json: validated.defaults.clone(),
+        expected: Some(validated.expected.clone()),
+        facts_path: places.facts_path,
+        credentials_dir: places.credentials_dir,
+    };
+    resolve(&declaration.sink, &inputs)
 }
 
 /// Without a server, or with a declaration that cannot be made real, only the number of workers can change.
@@ -146,7 +211,9 @@ fn plan_blind(declaration: &Declaration, observation: &Observation) -> Plan {
         ddl: Vec::new(),
         held: Vec::new(),
         warnings: Vec::new(),
+        window: None,
         fleet: plan_scale(declaration, observation),
+        memory: None,
         requeue_ms: RETRY_MS,
     }
 }
@@ -166,7 +233,7 @@ fn plan_valid(
     observation: &Observation,
     validated: &Validated,
     server: &ServerReading,
-    credentials_dir: Option<PathBuf>,
+    (config, memory): (WorkerConfig, &mut Memory),
 ) -> Plan {
     let mode = declaration.mode();
     let tables = [
@@ -179,8 +246,10 @@ fn plan_valid(
         .flat_map(|(expected, found)| diff_table(mode, expected, *found));
     let (held, warnings): (Vec<_>, Vec<_>) =
         differences.partition(|difference| difference.blocks_writes);
+    let found = server.table.as_ref();
+    let window = found.and_then(|found| check_window(&validated.expected, found));
     let fleet = if held.is_empty() {
-        plan_run(declaration, observation, validated, credentials_dir)
+        plan_run(declaration, observation, config, memory)
     } else {
         plan_scale(declaration, observation)
     };
@@ -193,7 +262,9 @@ fn plan_valid(
         ddl,
         held,
         warnings,
+        window,
         fleet,
+        memory: None,
         requeue_ms,
     }
 }
@@ -201,17 +272,16 @@ fn plan_valid(
 fn plan_run(
     declaration: &Declaration,
     observation: &Observation,
-    validated: &Validated,
-    credentials_dir: Option<PathBuf>,
+    mut config: WorkerConfig,
+    memory: &mut Memory,
 ) -> FleetStep {
-    let inputs = ResolveInputs {
-        uid: declaration.uid.clone(),
-        default_group_id: declaration.default_group_id.clone(),
-        defaults_json: validated.defaults.clone(),
-        expected: Some(validated.expected.clone()),
-        credentials_dir,
+    let present = EarlierMapping {
+        table: config.table.clone(),
+        format: config.format.clone(),
     };
-    let spec = FleetSpec::new(declaration.replicas(), resolve(&declaration.sink, &inputs));
+    memory.mappings = merge_mappings(&memory.mappings, &present);
+    config.earlier = memory.mappings[1..].to_vec();
+    let spec = FleetSpec::new(declaration.replicas(), config);
     let fleet = &observation.fleet;
     let is_there = fleet.wanted_revision.as_ref() == Some(&spec.revision)
         && fleet.wanted_replicas == spec.replicas;
@@ -229,7 +299,9 @@ fn diff_table(
     found: Option<&ObservedTable>,
 ) -> Vec<Difference> {
     match (mode, found) {
-        (DdlMode::None, _) | (DdlMode::Auto, None) => Vec::new(),
+        (DdlMode::None | DdlMode::Auto, None) => Vec::new(),
+        // Whoever keeps the table must know what a late replay needs.
+        (DdlMode::None, Some(found)) => check_window(expected, found).into_iter().collect(),
         (DdlMode::Validate, None) => vec![build_missing(expected)],
         (DdlMode::Auto | DdlMode::Validate, Some(found)) => check_table(expected, found),
     }

@@ -10,7 +10,7 @@ use crate::controller::apply::{Applied, Failure};
 use crate::controller::declaration::Declaration;
 use crate::controller::plan::{Plan, describe_difference};
 use crate::controller::validate::Validation;
-use crate::fleet::{FleetState, WorkerPhase};
+use crate::fleet::{FleetState, Hold, WorkerPhase};
 
 /// Reasons of local mode, beside those of the contract and of ClickHouse errors.
 pub mod reasons {
@@ -50,6 +50,10 @@ pub struct SinkStatus {
     pub message: String,
     /// Data can flow.
     pub ready: bool,
+    /// What the table's deduplication window lacks, and the statement that mends it; data flows all the same.
+    pub window: Option<String>,
+    /// Partitions that are held, by partition; each once.
+    pub holds: Vec<Hold>,
 }
 
 /// What the last reconcile left behind, as far as a status needs it.
@@ -106,7 +110,23 @@ pub fn build_status(
         ready: why == reasons::READY,
         reason: why,
         message,
+        window: outcome
+            .plan
+            .as_ref()
+            .and_then(|plan| plan.window.as_ref())
+            .map(describe_difference),
+        holds: list_holds(fleet),
     }
+}
+
+fn list_holds(fleet: &FleetState) -> Vec<Hold> {
+    let workers = fleet.workers.iter();
+    let mut holds: Vec<Hold> = workers
+        .flat_map(|worker| worker.health.holds.clone())
+        .collect();
+    holds.sort_by(|a, b| (&a.partition, &a.id).cmp(&(&b.partition, &b.id)));
+    holds.dedup();
+    holds
 }
 
 type Explanation = (&'static str, String);

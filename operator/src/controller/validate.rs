@@ -21,7 +21,7 @@ pub enum Validation {
     Valid(Box<Validated>),
     /// It cannot.
     Invalid(Vec<Violation>),
-    /// The server could not be asked.
+    /// The server could not be asked, or what is remembered could not be read.
     Unknown(Unreachable),
 }
 
@@ -39,6 +39,9 @@ pub struct Validated {
 /// Judges a declaration.
 #[must_use]
 pub fn validate(declaration: &Declaration, observation: &Observation) -> Validation {
+    if let Reading::Unreachable(why) = &observation.memory {
+        return Validation::Unknown(why.clone());
+    }
     let server = match &observation.server {
         Reading::Known(server) => server,
         Reading::Unreachable(why) => return Validation::Unknown(why.clone()),

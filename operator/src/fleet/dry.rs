@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 
+use crate::controller::memory::Memory;
 use crate::fleet::{Fleet, FleetError, FleetSpec, FleetState};
 use crate::warehouse::Account;
 
@@ -14,6 +15,18 @@ pub struct DryFleet;
 impl Fleet for DryFleet {
     fn locate_credentials(&self, _account: &Account) -> PathBuf {
         PathBuf::from("credentials")
+    }
+
+    fn locate_facts(&self) -> Option<PathBuf> {
+        None
+    }
+
+    async fn fetch_memory(&self) -> Result<Memory, FleetError> {
+        Ok(Memory::default())
+    }
+
+    async fn apply_memory(&self, _memory: &Memory) -> Result<(), FleetError> {
+        Ok(())
     }
 
     async fn fetch_state(&self) -> FleetState {

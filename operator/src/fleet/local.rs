@@ -5,6 +5,7 @@
 pub mod decide;
 pub mod files;
 mod health;
+mod memory;
 mod process;
 mod supervisor;
 
@@ -16,6 +17,7 @@ use secrecy::ExposeSecret as _;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::controller::memory::Memory;
 use crate::fleet::local::files::{make_private_folder, write_private_file};
 use crate::fleet::local::supervisor::{Orders, Supervisor};
 use crate::fleet::{Fleet, FleetError, FleetSpec, FleetState, render_revision};
@@ -127,6 +129,18 @@ impl Fleet for LocalFleet {
         }
         self.folder
             .join(format!("credentials-{}", render_revision(&bytes)))
+    }
+
+    fn locate_facts(&self) -> Option<PathBuf> {
+        Some(memory::locate_facts(&self.folder))
+    }
+
+    async fn fetch_memory(&self) -> Result<Memory, FleetError> {
+        memory::read_memory(&self.folder)
+    }
+
+    async fn apply_memory(&self, memory: &Memory) -> Result<(), FleetError> {
+        memory::write_memory(&self.folder, memory)
     }
 
     async fn fetch_state(&self) -> FleetState {

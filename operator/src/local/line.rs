@@ -2,7 +2,10 @@
 //!
 //! Must not be here: printing (`screen.rs`), clocks.
 
+use clickhouse_sink_crds::names::reason;
+
 use crate::controller::status::SinkStatus;
+use crate::fleet::Hold;
 
 /// `namespace/name -> database.table | workers 2/2 | 1,234 rows, 50/s | lag 3 | Ready`.
 #[must_use]
@@ -21,18 +24,54 @@ pub fn render_line(status: &SinkStatus, rows_per_second: u64) -> String {
         parts.push(format!("rejected {}", render_count(status.rejected)));
     }
     parts.push(render_reason(status));
+    parts.extend(
+        status
+            .window
+            .as_ref()
+            .map(|lack| format!("{}: {}", reason::DEDUP_WINDOW_TOO_SMALL, unbroken(lack))),
+    );
     parts.join(" | ")
+}
+
+/// Holds that are shown, the others are counted: a wall of lines helps nobody.
+const MOST_HOLDS: usize = 20;
+
+/// One line for each hold, with how to answer it.
+#[must_use]
+pub fn render_holds(status: &SinkStatus) -> Vec<String> {
+    let shown = status.holds.iter().take(MOST_HOLDS).map(render_hold);
+    let rest = status.holds.len().saturating_sub(MOST_HOLDS);
+    let more =
+        (rest > 0).then(|| format!("  and {rest} more holds; GET /state of a worker has all"));
+    shown.chain(more).collect()
+}
+
+fn render_hold(hold: &Hold) -> String {
+    let Hold {
+        partition,
+        reason,
+        id,
+        message,
+    } = hold;
+    let told = format!("  held {partition}: {reason}: {}", unbroken(message));
+    // A hold of several partitions at once is a batch that waits for its cause to go away, nothing to decide.
+    if id.is_empty() || partition.contains(',') {
+        return told;
+    }
+    format!(
+        "{told}; to answer, add to spec.resolutions: {{ partition: {partition}, hold: {id}, action: Retry }} (or InsertAgain, SkipAndRecord)"
+    )
+}
+
+fn unbroken(text: &str) -> String {
+    text.replace(['\n', '\r'], " ")
 }
 
 fn render_reason(status: &SinkStatus) -> String {
     if status.message.is_empty() {
         return status.reason.to_owned();
     }
-    format!(
-        "{}: {}",
-        status.reason,
-        status.message.replace(['\n', '\r'], " ")
-    )
+    format!("{}: {}", status.reason, unbroken(&status.message))
 }
 
 /// Digits in groups of three.
@@ -75,7 +114,66 @@ mod tests {
             reason: "Ready",
             message: String::new(),
             ready: true,
+            window: None,
+            holds: Vec::new(),
         }
+    }
+
+    #[test]
+    fn a_hold_says_where_why_its_id_and_how_to_answer_it() {
+        let hold = |partition: &str, id: &str| Hold {
+            partition: partition.to_owned(),
+            reason: "RetentionPassed".to_owned(),
+            id: id.to_owned(),
+            message: "expected 5,\nfound 9".to_owned(),
+        };
+        let status = SinkStatus {
+            holds: vec![
+                hold("t/0", "RetentionPassed-1a2b3c4d"),
+                hold("t/1,t/2", "x"),
+            ],
+            ..status()
+        };
+        let lines = render_holds(&status);
+        assert_eq!(
+            lines,
+            [
+                "  held t/0: RetentionPassed: expected 5, found 9; to answer, add to spec.resolutions: \
+                 { partition: t/0, hold: RetentionPassed-1a2b3c4d, action: Retry } (or InsertAgain, SkipAndRecord)",
+                "  held t/1,t/2: RetentionPassed: expected 5, found 9",
+            ]
+        );
+    }
+
+    #[test]
+    fn many_holds_are_counted_behind_the_first_ones() {
+        let holds = (0..25).map(|partition| Hold {
+            partition: format!("t/{partition}"),
+            reason: "R".to_owned(),
+            id: "i".to_owned(),
+            message: String::new(),
+        });
+        let status = SinkStatus {
+            holds: holds.collect(),
+            ..status()
+        };
+        let lines = render_holds(&status);
+        assert_eq!(
+            (
+                lines.len(),
+                lines[20].trim_start().starts_with("and 5 more")
+            ),
+            (21, true)
+        );
+    }
+
+    #[test]
+    fn a_window_that_is_too_small_stands_behind_ready() {
+        let status = SinkStatus {
+            window: Some("run ALTER".to_owned()),
+            ..status()
+        };
+        assert!(render_line(&status, 0).ends_with("| Ready | DedupWindowTooSmall: run ALTER"));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::cli::{EXIT_LEFT_ROWS, EXIT_WAREHOUSE, LocalArgs};
 use crate::controller::declaration::Declaration;
 use crate::local::input::{FileWatch, check_change, read_declarations};
-use crate::local::line::{compute_rate, render_line};
+use crate::local::line::{compute_rate, render_holds, render_line};
 use crate::local::screen::Screen;
 use crate::local::sink_task::SinkHandle;
 use crate::local::state_folder::StateFolder;
@@ -222,6 +222,7 @@ impl Runner {
                 &status,
                 compute_rate(rows_before, rows, elapsed_ms),
             ));
+            lines.extend(render_holds(&status));
         }
         self.screen.draw(lines);
     }

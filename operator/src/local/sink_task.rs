@@ -160,6 +160,7 @@ async fn run_sink(
 ) -> FleetState {
     loop {
         let declaration = orders.borrow_and_update().declaration.clone();
+        let topics = fleet.subscribe().borrow().topics.len();
         let requeue_ms = tokio::select! {
             biased;
             () = wait_stop(orders.clone()) => break,
@@ -168,10 +169,22 @@ async fn run_sink(
         tokio::select! {
             biased;
             changed = orders.changed() => if changed.is_err() { break },
+            () = wait_topics(fleet.subscribe(), topics) => {}
             () = sleep(Duration::from_millis(requeue_ms)) => {}
         }
     }
     stop_fleet(fleet, orders).await
+}
+
+/// Waits for a topic that was not known when we looked: what workers read first must be remembered soon.
+async fn wait_topics(mut fleet: watch::Receiver<FleetState>, known: usize) {
+    if fleet
+        .wait_for(|state| state.topics.len() > known)
+        .await
+        .is_err()
+    {
+        std::future::pending::<()>().await;
+    }
 }
 
 async fn wait_stop(mut orders: watch::Receiver<Orders>) {

@@ -51,7 +51,7 @@ pub struct StateFolder {
     path: PathBuf,
     cluster_id: Uuid,
     salt: Arc<[u8]>,
-    _lock: File,
+    _lock: Option<File>,
 }
 
 impl StateFolder {
@@ -60,6 +60,18 @@ impl StateFolder {
     /// # Errors
     /// Where it cannot be written, or another process has it.
     pub fn open(path: &Path) -> Result<Self, StateFolderError> {
+        Self::open_with(path, true)
+    }
+
+    /// Opens or makes the folder beside another process that may run on it: for what only adds files of its own.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn open_beside(path: &Path) -> Result<Self, StateFolderError> {
+        Self::open_with(path, false)
+    }
+
+    fn open_with(path: &Path, alone: bool) -> Result<Self, StateFolderError> {
         let fail = |path: &Path| {
             let path = path.to_owned();
             move |source| StateFolderError::File { path, source }
@@ -69,7 +81,11 @@ impl StateFolder {
         if path.to_str().is_none() {
             return Err(StateFolderError::NotUtf8 { path });
         }
-        let lock = lock_folder(&path)?;
+        let lock = if alone {
+            Some(lock_folder(&path)?)
+        } else {
+            None
+        };
         let cluster_id = read_or_make(&path.join("cluster-id")).map_err(fail(&path))?;
         let cluster_id =
             Uuid::try_parse(cluster_id.trim()).map_err(|_| StateFolderError::ClusterId {

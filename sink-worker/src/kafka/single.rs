@@ -69,6 +69,25 @@ pub fn fetch_record(
     })
 }
 
+/// Asks for the id of the cluster with a short-lived client that joins no group. Blocks until then, at most until `deadline`.
+///
+/// # Errors
+/// A refused setting, or the deadline.
+pub fn fetch_cluster_id(
+    config: &[(String, String)],
+    deadline: Instant,
+) -> Result<String, KafkaError> {
+    let client = Client::new(config)?;
+    while Instant::now() < deadline {
+        if let Some(id) = client.cluster_id(Duration::from_secs(1)) {
+            return Ok(id);
+        }
+    }
+    Err(KafkaError::TimedOut {
+        what: "ask for the cluster's id",
+    })
+}
+
 fn assign(client: &Client, partition: &TopicPartition, offset: i64) -> Result<(), KafkaError> {
     let mut list = PartitionList::with_capacity(1)?;
     list.push(&partition.topic, partition.partition, offset.max(0), b"")?;

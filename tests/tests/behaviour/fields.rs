@@ -8,7 +8,7 @@ use clickhouse_sink_crds::schema::schema_leaves;
 use clickhouse_sink_tests::paths::workspace_dir;
 
 /// Each leaf of the spec's schema and the test that shows its effect.
-const TESTS: [(&str, &str); 42] = [
+const TESTS: [(&str, &str); 49] = [
     (
         "spec.batch.compression",
         "each_compression_brings_the_same_rows_and_the_better_one_sends_fewer_bytes",
@@ -23,6 +23,10 @@ const TESTS: [(&str, &str); 42] = [
         "a_batch_is_cut_at_its_rows_and_what_is_left_waits_for_the_linger",
     ),
     (
+        "spec.batch.maxInsertsPerSecond",
+        "inserts_that_the_linger_causes_are_no_more_a_second_than_the_sink_allows",
+    ),
+    (
         "spec.clickhouse.credentialsSecretRef.name",
         "an_account_comes_from_the_secret_and_a_wrong_one_is_mended_in_the_file",
     ),
@@ -33,6 +37,10 @@ const TESTS: [(&str, &str); 42] = [
     (
         "spec.clickhouse.url",
         "a_server_that_cannot_be_reached_or_refuses_the_account_ends_with_4_and_no_secret_is_shown",
+    ),
+    (
+        "spec.deadLetter.maxRejectedPercent",
+        "a_topic_of_mostly_bad_records_is_held_before_any_is_rejected_and_goes_on_when_it_is_answered",
     ),
     (
         "spec.deadLetter.table.name",
@@ -67,6 +75,14 @@ const TESTS: [(&str, &str); 42] = [
         "two_sinks_of_one_group_are_refused_with_2",
     ),
     (
+        "spec.kafka.groupProtocol",
+        "the_broker_assigns_the_partitions_where_the_sink_says_so",
+    ),
+    (
+        "spec.kafka.onDataLoss",
+        "records_that_kafka_deleted_hold_the_partition_or_are_skipped_and_recorded",
+    ),
+    (
         "spec.kafka.properties{}",
         "a_property_reaches_the_kafka_client_and_one_that_it_does_not_know_is_named",
     ),
@@ -89,6 +105,18 @@ const TESTS: [(&str, &str); 42] = [
     (
         "spec.replicas",
         "more_and_fewer_replicas_start_and_drain_workers_and_the_others_stay",
+    ),
+    (
+        "spec.resolutions[].action",
+        "a_topic_of_mostly_bad_records_is_held_before_any_is_rejected_and_goes_on_when_it_is_answered",
+    ),
+    (
+        "spec.resolutions[].hold",
+        "a_topic_of_mostly_bad_records_is_held_before_any_is_rejected_and_goes_on_when_it_is_answered",
+    ),
+    (
+        "spec.resolutions[].partition",
+        "an_answer_to_a_hold_reaches_the_facts_and_restarts_no_worker",
     ),
     (
         "spec.shutdown.finalFlushTimeoutSeconds",

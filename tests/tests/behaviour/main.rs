@@ -8,6 +8,7 @@
     reason = "a test; counts are whole numbers"
 )]
 
+mod answers;
 mod columns;
 mod fields;
 mod limits;
@@ -15,6 +16,7 @@ mod local;
 mod local_table;
 mod local_workers;
 mod rejected;
+mod replay;
 mod replies;
 mod signals;
 mod stalled;

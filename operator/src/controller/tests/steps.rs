@@ -11,8 +11,9 @@ use clickhouse_sink_crds::table::{ObservedColumn, ObservedTable, TableDefinition
 
 use crate::controller::apply::{Applied, Failure};
 use crate::controller::declaration::Declaration;
+use crate::controller::memory::Memory;
 use crate::controller::observe::{Observation, Reading, ServerReading, Unreachable};
-use crate::controller::plan::{FleetStep, Plan, build_plan};
+use crate::controller::plan::{FleetStep, Places, Plan, build_plan};
 use crate::controller::reconcile;
 use crate::controller::status::{Outcome, build_status};
 use crate::controller::validate::{Validation, validate};
@@ -119,6 +120,7 @@ fn observe(server: ServerReading) -> Observation {
     Observation {
         server: Reading::Known(server),
         fleet: FleetState::default(),
+        memory: Reading::Known(Memory::default()),
     }
 }
 
@@ -135,7 +137,10 @@ fn plan(declaration: &Declaration, observation: &Observation) -> Plan {
         declaration,
         observation,
         &validation,
-        Some(PathBuf::from("credentials-1")),
+        Places {
+            credentials_dir: Some(PathBuf::from("credentials-1")),
+            facts_path: Some(PathBuf::from("facts.json")),
+        },
     )
 }
 
@@ -215,6 +220,7 @@ fn pausing_works_without_a_server() {
     let mut observation = Observation {
         server: Reading::Unreachable(unreachable()),
         fleet: FleetState::default(),
+        memory: Reading::Known(Memory::default()),
     };
     assert_eq!(plan(&declaration, &observation).fleet, FleetStep::Keep);
     observation.fleet.wanted_revision = Some("a".to_owned());
@@ -310,6 +316,18 @@ impl Fleet for Watched {
         PathBuf::new()
     }
 
+    fn locate_facts(&self) -> Option<PathBuf> {
+        None
+    }
+
+    async fn fetch_memory(&self) -> Result<Memory, FleetError> {
+        Ok(Memory::default())
+    }
+
+    async fn apply_memory(&self, _memory: &Memory) -> Result<(), FleetError> {
+        Ok(())
+    }
+
     async fn fetch_state(&self) -> FleetState {
         FleetState::default()
     }
@@ -395,7 +413,7 @@ fn fleet(workers: Vec<WorkerView>) -> FleetState {
 fn outcome(declaration: &Declaration) -> Outcome {
     let observation = observe(server_with_tables(declaration));
     let validation = validate(declaration, &observation);
-    let plan = build_plan(declaration, &observation, &validation, None);
+    let plan = build_plan(declaration, &observation, &validation, Places::default());
     Outcome {
         validation: Some(validation),
         plan: Some(plan),
@@ -447,6 +465,7 @@ fn the_reason_nearest_to_the_users_hand_is_told_first() {
     held.health.holds = vec![Hold {
         partition: "events/0".to_owned(),
         reason: "TopicRecreated".to_owned(),
+        id: "TopicRecreated-1".to_owned(),
         message: "m".to_owned(),
     }];
     let workers = fleet(vec![crashed, held.clone()]);

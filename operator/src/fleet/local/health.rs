@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use clickhouse_sink_crds::facts::TopicFact;
 use serde::Deserialize;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -28,6 +29,7 @@ struct Readiness {
 struct State {
     sessions: Vec<Session>,
     holds: Vec<Hold>,
+    topics: Vec<TopicFact>,
     rows_inserted: u64,
     rejected: u64,
 }
@@ -64,6 +66,7 @@ fn build_health(readiness: Option<&[u8]>, state: Option<&[u8]>, last: &Health) -
         health.rows_inserted = state.rows_inserted;
         health.rejected = state.rejected;
         health.holds = state.holds;
+        health.topics = state.topics;
     }
     health
 }
@@ -161,6 +164,7 @@ mod tests {
     #[test]
     fn lag_is_summed_over_sessions_and_unknown_fields_do_no_harm() {
         let state = br#"{"sessions":[{"topic":"t","partition":0,"lag":3},{"lag":null},{"lag":4}],"rows_inserted":7,
+            "topics":[{"name":"t","id":"x","partitions":2}],
             "holds":[{"partition":"t/0","reason":"TableNotAsDeclared","id":"x","since":1,"message":"m"}],"rejected":1}"#;
         let health = build_health(
             Some(br#"{"ready":true,"reasons":[]}"#),
@@ -177,6 +181,8 @@ mod tests {
             (true, 7, 7, 1)
         );
         assert_eq!(health.holds[0].reason, "TableNotAsDeclared");
+        assert_eq!(health.holds[0].id, "x");
+        assert_eq!(health.topics[0].partitions, 2);
     }
 
     #[test]

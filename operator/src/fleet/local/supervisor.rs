@@ -7,6 +7,7 @@ use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use clickhouse_sink_crds::facts::TopicFact;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -52,6 +53,7 @@ impl Member {
             rows_inserted: 0,
             rejected: 0,
             holds: Vec::new(),
+            topics: Vec::new(),
         };
         Self {
             slot: Slot::NEW,
@@ -73,6 +75,7 @@ pub(super) struct Supervisor {
     members: Vec<Member>,
     rows_inserted: u64,
     rejected: u64,
+    topics: Vec<TopicFact>,
     /// Held while files are written and ordered, so that none is forgotten before its time.
     writing: Arc<Mutex<()>>,
     kept_files: Vec<PathBuf>,
@@ -98,6 +101,7 @@ impl Supervisor {
             members: Vec::new(),
             rows_inserted: 0,
             rejected: 0,
+            topics: Vec::new(),
             writing,
             kept_files: Vec::new(),
             kept_revision: String::new(),
@@ -244,6 +248,11 @@ impl Supervisor {
             .rows_inserted
             .saturating_sub(member.counted.rows_inserted);
         self.rejected += health.rejected.saturating_sub(member.counted.rejected);
+        for topic in &health.topics {
+            if !self.topics.contains(topic) {
+                self.topics.push(topic.clone());
+            }
+        }
         member.counted = health;
     }
 
@@ -381,6 +390,7 @@ impl Supervisor {
                 .collect(),
             rows_inserted: self.rows_inserted,
             rejected: self.rejected,
+            topics: self.topics.clone(),
             left_rows: self.members.iter().any(|member| member.left_rows),
         }
     }
