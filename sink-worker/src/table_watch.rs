@@ -203,6 +203,35 @@ impl TableWatch {
     }
 }
 
+#[cfg(test)]
+impl TableWatch {
+    /// A table that every look finds as declared, without a server.
+    pub(crate) fn always_as_declared() -> Self {
+        let report = |sequence| TableReport {
+            sequence,
+            state: TableState::AsDeclared,
+            writable: true,
+            ..TableReport::unknown()
+        };
+        let (sender, reports) = watch::channel(Arc::new(report(1)));
+        let wanted = Arc::new(Notify::new());
+        let watch = Self {
+            reports,
+            wanted: Arc::clone(&wanted),
+            insert_timeout_seconds: 1,
+            process: "test".into(),
+            query_number: Arc::default(),
+        };
+        tokio::spawn(async move {
+            for sequence in 2.. {
+                wanted.notified().await;
+                sender.send_replace(Arc::new(report(sequence)));
+            }
+        });
+        watch
+    }
+}
+
 /// Starts watching on the current runtime.
 #[must_use]
 pub fn run_table_watch(
