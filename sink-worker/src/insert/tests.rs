@@ -1,4 +1,6 @@
 //! The order of a batch's steps against a scripted server: what is sent when, what is reported, what stops it.
+//!
+//! Must not be here: what a session declares, a real server.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -7,7 +9,8 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use self::scene::{Answer, Scene, rejected};
+use self::scene::{Scene, rejected};
+use self::server::Answer;
 use super::Report;
 use crate::batch::Batch;
 use crate::kafka::TopicPartition;
@@ -16,6 +19,7 @@ use crate::session::position::Gap;
 use crate::verify::Verdict;
 
 mod scene;
+mod server;
 
 const BUSY: Answer = Answer::Refuse("Code: 252. DB::Exception: Too many parts (3000)");
 const LOST: Answer = Answer::Refuse("Code: 210. DB::Exception: broken pipe");

@@ -1,13 +1,12 @@
-//! A scripted server, a gate in the test's hand, and the reports of one inserter.
+//! One inserter with a scripted server and table, a gate in the test's hand, and its reports.
+//!
+//! Must not be here: what is expected of them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use axum::body::Bytes;
-use axum::extract::{Query, State};
-use axum::http::StatusCode;
 use clickhouse_sink_crds::commit::{Epoch, Range};
 use clickhouse_sink_crds::table::{Engine, TableDefinition};
 use clickhouse_sink_crds::worker_config::{
@@ -16,8 +15,9 @@ use clickhouse_sink_crds::worker_config::{
 };
 use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 
+use super::server::{Answer, Seen, Server, serve};
 use crate::batch::{Batch, OffsetRuns, Part, Rows};
 use crate::dead_letter::Rejected;
 use crate::decode::{Decoder, RecordPosition};
@@ -38,29 +38,6 @@ use crate::verify::Verdict;
 const SOON: Duration = Duration::from_secs(10);
 /// What must not happen would have happened within this.
 const WHILE: Duration = Duration::from_millis(150);
-
-/// What the server does with an INSERT that nothing was scripted for: take it.
-pub(super) enum Answer {
-    Take,
-    Refuse(&'static str),
-    /// Take it, once told.
-    TakeWhen(Arc<Notify>),
-}
-
-/// An INSERT that reached the server.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Seen {
-    pub(super) rejected: bool,
-    pub(super) token: Option<String>,
-    pub(super) body: Bytes,
-}
-
-#[derive(Default)]
-struct Server {
-    seen: Mutex<Vec<Seen>>,
-    inserts: Mutex<VecDeque<Answer>>,
-    rejects: Mutex<VecDeque<Answer>>,
-}
 
 /// What the table says.
 #[derive(Default)]
@@ -381,33 +358,5 @@ fn mapping() -> Mapping {
         hash: "00000000".into(),
         schema: Arc::new(Schema::compile(&table, &format).unwrap()),
         insert_sql: "INSERT INTO t FORMAT Native".into(),
-    }
-}
-
-async fn serve(
-    State(server): State<Arc<Server>>,
-    Query(query): Query<BTreeMap<String, String>>,
-    body: Bytes,
-) -> (StatusCode, &'static str) {
-    let rejected = query["query"].contains("rejected");
-    let token = query.get("insert_deduplication_token").cloned();
-    server.seen.lock().unwrap().push(Seen {
-        rejected,
-        token,
-        body,
-    });
-    let script = if rejected {
-        &server.rejects
-    } else {
-        &server.inserts
-    };
-    let answer = script.lock().unwrap().pop_front();
-    match answer {
-        None | Some(Answer::Take) => (StatusCode::OK, ""),
-        Some(Answer::Refuse(text)) => (StatusCode::INTERNAL_SERVER_ERROR, text),
-        Some(Answer::TakeWhen(told)) => {
-            told.notified().await;
-            (StatusCode::OK, "")
-        }
     }
 }
