@@ -107,11 +107,13 @@ fn the_state_tells_each_session_each_hold_and_the_figures() {
         json!({
             "topic": scene.topic, "partition": partition, "state": "Running", "position": offset, "committed": offset,
             "end": offset, "lag": 0, "log_start_distance": offset, "stalled_seconds": 0.0, "epoch": 16,
+            "declared": 0,
         })
     };
     let expected = json!({
         "sink": "default/events", "mapping": 16, "sessions": [session(0, 3), session(1, 1)], "holds": [], "rows_inserted": 3,
         "rejected": 1, "buffered_bytes": 0, "memory_budget_bytes": 268_435_456, "in_flight": 0, "draining": false,
+        "topics": [{ "name": scene.topic, "id": 22, "partitions": 2 }],
     });
     eventually_eq(SOON, "/state", &expected, || {
         Ok(without_names(worker.state()?))
@@ -142,6 +144,7 @@ fn the_state_tells_each_session_each_hold_and_the_figures() {
 fn without_names(mut state: Value) -> Value {
     let length = |value: &mut Value| *value = value.as_str().map_or(0, str::len).into();
     length(&mut state["mapping"]);
+    length(&mut state["topics"][0]["id"]);
     state["sessions"]
         .as_array_mut()
         .unwrap()
