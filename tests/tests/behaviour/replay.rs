@@ -173,9 +173,8 @@ fn a_replay_that_is_killed_in_the_middle_goes_on_and_every_record_is_one_row() {
     let scene = rejected_scene("replay_killed", 6);
     let sink = mended(&scene);
     // The server takes a row and the answer is lost: the worst moment to die at.
-    scene
-        .proxy
-        .set_on(Fault::DropReply, On::Containing(".`vision_events` ".into()));
+    let insert = format!("INSERT INTO `{}`.`vision_events` ", scene.database.name());
+    scene.proxy.set_on(Fault::DropReply, On::Containing(insert));
     let before = scene.table_inserts().len();
     let file = scene.dir.join("killed.yaml");
     fs::write(&file, sink.yaml().unwrap()).unwrap();
