@@ -139,7 +139,7 @@ default_from_fields!(DeliverySpec {
 });
 
 const fn default_guarantee() -> Guarantee {
-    Guarantee::AtLeastOnce
+    Guarantee::ExactlyOnce
 }
 
 const fn default_insert_timeout_seconds() -> i32 {
