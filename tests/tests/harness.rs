@@ -209,10 +209,16 @@ fn a_server_of_its_own_is_killed_hung_and_started_again_with_its_rows() {
         .query("CREATE TABLE d.t (a Int32) ENGINE = MergeTree ORDER BY a")
         .unwrap();
     client.query("INSERT INTO d.t VALUES (7)").unwrap();
+    client.flush_logs().unwrap();
     server.kill();
     assert!(client.query("SELECT 1").is_err());
     server.restart().unwrap();
     assert_eq!(client.count("d.t").unwrap(), 1);
+    // Its logs go on where they were.
+    client.query("INSERT INTO d.t VALUES (7)").unwrap();
+    client.flush_logs().unwrap();
+    let logged = "system.part_log WHERE database = 'd' AND event_type = 'NewPart'";
+    assert_eq!(client.count(logged).unwrap(), 2);
     server.stop_hang().unwrap();
     let address = server.address();
     let ping = || clickhouse_sink_tests::http::get(&address, "/ping", Duration::from_millis(300));

@@ -7,10 +7,8 @@ use anyhow::Result;
 use super::tally::Tally;
 use crate::clickhouse::ClickHouseClient;
 
-/// Reads the server's counter of dropped blocks in its present life, and has it write its logs out: the harness's server
-/// does not do that by itself, and workers count in `system.part_log`.
+/// Reads the server's counter of dropped blocks in its present life.
 pub(crate) fn look(client: &ClickHouseClient, life: u64, tally: &mut Tally) -> Result<()> {
-    client.flush_logs()?;
     let text =
         client.query("SELECT value FROM system.events WHERE event = 'DuplicatedInsertedBlocks'")?;
     // An event that never happened has no row.

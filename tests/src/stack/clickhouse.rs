@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use rustix::process::Signal;
 
+use crate::clickhouse::ClickHouseClient;
 use crate::components::clickhouse::ensure_clickhouse;
 use crate::ports::PortLease;
 use crate::process::{Managed, managed_command, read_tail, spawn};
@@ -21,6 +22,10 @@ const CONFIG: &str = include_str!("clickhouse/config.xml");
 const SERVE: &str = "SYSTEM START LISTEN HTTP; SYSTEM START LISTEN TCP; \
     SELECT sleepEachRow(1) FROM numbers(1000000000) \
     SETTINGS function_sleep_max_microseconds_per_block=100000000000000, max_block_size=1 FORMAT Null";
+
+/// Logs that the server keeps as tables, and the file with what makes them known again after a restart.
+const LOG_TABLES: [&str; 2] = ["query_log", "part_log"];
+const LOG_STATEMENTS: &str = "system-logs.sql";
 
 /// User with the rights `INSERT` and `SELECT` only.
 pub const WRITER: (&str, &str) = ("writer", "writer-password");
@@ -71,7 +76,25 @@ impl ClickHouse {
             process: None,
         };
         server.restart()?;
+        server.note_logs()?;
         Ok(server)
+    }
+
+    /// Writes down how the tables of the logs are attached: this server forgets all tables of `system` when it ends, and
+    /// then finds their folders in its way.
+    fn note_logs(&self) -> Result<()> {
+        let client = ClickHouseClient::new(&self.url())?;
+        client.flush_logs()?;
+        let statement = |table: &&str| {
+            let shown = client.query(&format!("SHOW CREATE TABLE system.{table} FORMAT TSVRaw"))?;
+            Ok(format!(
+                "{}; ",
+                shown.replacen("CREATE TABLE", "ATTACH TABLE", 1)
+            ))
+        };
+        let statements: Result<String> = LOG_TABLES.iter().map(statement).collect();
+        fs::write(self.dir.join(LOG_STATEMENTS), statements?)?;
+        Ok(())
     }
 
     /// `http://127.0.0.1:<port>`; the same after a restart.
@@ -174,11 +197,16 @@ impl ClickHouse {
             .arg(format!("--http_port={}", self.http.port()))
             .arg(format!("--tcp_port={}", self.tcp.port()))
             .args(["--listen_host=127.0.0.1", "--log-level=error"])
-            .arg(format!("--query={SERVE}"))
+            .arg(format!("--query={}{SERVE}", self.read_log_statements()))
             .current_dir(&self.dir)
             .stdout(output.try_clone()?)
             .stderr(output);
         Ok(command)
+    }
+
+    /// Empty before the first start.
+    fn read_log_statements(&self) -> String {
+        fs::read_to_string(self.dir.join(LOG_STATEMENTS)).unwrap_or_default()
     }
 
     fn wait_until_ready(&mut self) -> Result<()> {
