@@ -202,7 +202,10 @@ fn inserts_that_the_linger_causes_are_no_more_a_second_than_the_sink_allows() {
     scene.wait_count(produced);
     let inserts = scene.table_inserts().len();
     let most = usize::try_from(began.elapsed().as_secs()).unwrap() + 2;
-    assert!((2..=most).contains(&inserts), "{inserts} INSERTs, at most {most}");
+    assert!(
+        (2..=most).contains(&inserts),
+        "{inserts} INSERTs, at most {most}"
+    );
 }
 
 #[test]
