@@ -86,7 +86,10 @@ impl ClickHouse {
         let client = ClickHouseClient::new(&self.url())?;
         client.flush_logs()?;
         let statement = |table: &&str| {
-            let shown = client.query(&format!("SHOW CREATE TABLE system.{table} FORMAT TSVRaw"))?;
+            let shown = client.query(&format!(
+                "SHOW CREATE TABLE system.{table} FORMAT TSVRaw \
+                 SETTINGS show_table_uuid_in_table_create_query_if_not_nil = 1"
+            ))?;
             Ok(format!(
                 "{}; ",
                 shown.replacen("CREATE TABLE", "ATTACH TABLE", 1)
