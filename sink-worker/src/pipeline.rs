@@ -37,6 +37,8 @@ use crate::table_watch::{TableWatch, run_table_watch};
 const FETCH_SHARE_PERCENT: u64 = 30;
 /// An attempt may go on for this long on the server after it has ended for us.
 const ATTEMPT_MARGIN: Duration = Duration::from_secs(5);
+/// librdkafka refuses less than its largest message of a producer, which this is not.
+const LEAST_FETCH_BYTES: u32 = 1_000_000;
 /// A record that is read again must come within this long.
 const REREAD_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -226,7 +228,7 @@ fn build_settings(config: &WorkerConfig, index: usize) -> ConsumerSettings {
     // partitions with a backlog and one response being read.
     settings.queued_kbytes_per_partition = bytes(16, 16 * 1024 * 1024) / 1024;
     settings.fetch_partition_bytes = bytes(32, 2 * 1024 * 1024);
-    settings.fetch_response_bytes = bytes(8, 32 * 1024 * 1024);
+    settings.fetch_response_bytes = bytes(8, 32 * 1024 * 1024).max(LEAST_FETCH_BYTES);
     settings
 }
 

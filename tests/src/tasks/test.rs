@@ -94,7 +94,7 @@ fn run_stages(args: &TestArgs, stages: &mut Stages) -> Result<(Counts, bool)> {
     });
     drop(stack);
     let chaos = if args.args.is_empty() {
-        stages.run("chaos", 12, |_| run_chaos())
+        stages.run("chaos", 16, |_| run_chaos())
     } else {
         Ok(())
     };
@@ -111,8 +111,11 @@ fn run_chaos() -> Result<()> {
         seed: draw_seed(),
         ..Options::default()
     };
+    // The copies show soon enough: a shorter run of the same seed.
     let control = Options {
         guarantee: Guarantee::AtLeastOnce,
+        records: 150_000,
+        kills: 12,
         ..once
     };
     let consumer = Options {

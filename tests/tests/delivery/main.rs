@@ -6,6 +6,7 @@
 mod crash;
 mod kafka_outage;
 mod keys;
+mod once;
 mod outage;
 mod ownership;
 mod positions;

@@ -84,6 +84,12 @@ impl Scene {
         self.stop_merges();
     }
 
+    /// Has the operator make the table of another sink in the same database.
+    pub(crate) fn make_table_of(&self, sink: &SinkBuilder) {
+        let code = LocalProcess::once(&self.dir, "make_other", &sink.yaml().unwrap()).unwrap();
+        assert_eq!(code, 0);
+    }
+
     pub(crate) fn stop_merges(&self) {
         self.client()
             .query(&format!(
@@ -143,15 +149,16 @@ impl Scene {
 
     /// What the group's commits say about each partition.
     pub(crate) fn metadata(&self) -> Vec<CommitMetadata> {
-        let offsets = self
-            .env
-            .kafka()
-            .group_offsets(&self.group, &self.topic)
-            .unwrap();
-        offsets
+        self.try_metadata().unwrap()
+    }
+
+    /// The same, where a position may still be somebody else's.
+    pub(crate) fn try_metadata(&self) -> Result<Vec<CommitMetadata>> {
+        let offsets = self.env.kafka().group_offsets(&self.group, &self.topic)?;
+        let parsed = offsets
             .iter()
-            .map(|offset| CommitMetadata::parse(offset.metadata.as_bytes()).unwrap())
-            .collect()
+            .map(|offset| CommitMetadata::parse(offset.metadata.as_bytes()));
+        Ok(parsed.collect::<Result<_, _>>()?)
     }
 
     /// `count()` and `count() … FINAL`.
