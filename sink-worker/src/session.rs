@@ -8,6 +8,9 @@ mod commit;
 pub mod gate;
 pub mod position;
 pub mod ranges;
+mod replay;
+mod split;
+mod state;
 pub mod time;
 
 use std::collections::VecDeque;
@@ -19,7 +22,9 @@ use self::commit::CommitState;
 pub use self::commit::{CommitContext, CommitOutcome, CommitRequest};
 use self::gate::{Declared, GateView};
 use self::position::{Gap, Identity, Start};
-use self::ranges::{MAX_RUNNING, MAX_SPLITTING, Ranges, Stage};
+use self::ranges::{MAX_RUNNING, Ranges, Stage};
+pub use self::replay::Reading;
+pub use self::state::{Hold, State};
 pub use self::time::Now;
 pub use crate::window::ReplayMode;
 
@@ -27,62 +32,6 @@ pub use crate::window::ReplayMode;
 pub const HOLD_RETRY: Duration = Duration::from_secs(5);
 /// What is acknowledged is committed after this long at the latest, however long the linger is.
 pub const LONGEST_TAIL: Duration = Duration::from_secs(5);
-
-/// Where a session stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Its position, topic id and watermarks are being asked for.
-    Fetching,
-    /// What Kafka has lost is being written to the rejected table; the position moves after that.
-    Recording,
-    /// Its first position is being committed; nothing is read before that is acknowledged.
-    Creating,
-    /// The position and the plan that were found are being committed as they are.
-    Checking,
-    /// Declared ranges of an earlier session are read and sent again, exactly as they were cut.
-    Replaying,
-    /// Reading, cutting, sending, committing.
-    Running,
-    /// Nothing more is read; what is in flight is waited for.
-    Draining,
-    /// It keeps its place and waits for the cause to go away.
-    Held(Hold),
-    /// The gate is closed: nothing is sent or committed for it any more.
-    Closed,
-}
-
-impl State {
-    /// Name as `/state` shows it.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Fetching => "Fetching",
-            Self::Recording => "Recording",
-            Self::Creating => "Creating",
-            Self::Checking => "Checking",
-            Self::Replaying => "Replaying",
-            Self::Running => "Running",
-            Self::Draining => "Draining",
-            Self::Held(_) => "Held",
-            Self::Closed => "Closed",
-        }
-    }
-}
-
-/// Why a partition is held.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hold {
-    /// CamelCase reason.
-    pub reason: &'static str,
-    /// What exactly is held (offsets, ids): another one is another hold, with another id.
-    pub about: String,
-    /// What was expected, what was found, what to do.
-    pub message: String,
-    /// When it began.
-    pub since: Instant,
-    /// When the cause is looked at again.
-    pub retry_at: Instant,
-}
 
 /// What a session promises and how patient it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -342,78 +291,6 @@ impl Session {
         }
     }
 
-    /// True where records may be read.
-    #[must_use]
-    pub const fn reads(&self) -> bool {
-        matches!(self.state, State::Replaying | State::Running)
-    }
-
-    /// What the shard has to read, once reading may begin: the first offset, and the ends of the ranges to replay (none:
-    /// go on freely). `None`: nothing is read now.
-    #[must_use]
-    pub fn reading(&self) -> Option<Reading> {
-        match self.state {
-            State::Running => Some(Reading {
-                start: self.cut,
-                from: self.cut,
-                ends: Vec::new(),
-            }),
-            State::Replaying if self.replay_mode.is_some() => {
-                let unread: Vec<_> = self
-                    .ranges
-                    .iter()
-                    .filter(|range| !range.sent && range.stage == Stage::Declared)
-                    .collect();
-                let first = unread.first()?;
-                Some(Reading {
-                    start: first.start,
-                    from: first.start.max(self.read_from),
-                    ends: unread.iter().map(|range| range.end).collect(),
-                })
-            }
-            _ => None,
-        }
-    }
-
-    /// The mapping that the ranges of an earlier session were cut under, while there are any.
-    #[must_use]
-    pub fn plan_mapping(&self) -> Option<&str> {
-        self.plan_mapping.as_deref()
-    }
-
-    /// Since when the server must still know the tokens of the plan, in its seconds (0: unknown), while that is asked.
-    #[must_use]
-    pub fn wants_window(&self) -> Option<u64> {
-        let waits = self.state == State::Replaying && self.replay_mode.is_none();
-        waits.then_some(self.plan_declared_at_s)
-    }
-
-    /// When the plan of an earlier session was first declared, in `ClickHouse`'s seconds; 0: unknown.
-    #[must_use]
-    pub const fn plan_declared_at_s(&self) -> u64 {
-        self.plan_declared_at_s
-    }
-
-    /// How the ranges of an earlier session are sent.
-    #[must_use]
-    pub const fn replay_mode(&self) -> Option<ReplayMode> {
-        self.replay_mode
-    }
-
-    /// It is known whether the server still knows the tokens of the plan.
-    pub fn on_window(&mut self, mode: ReplayMode) {
-        if self.state == State::Replaying {
-            self.replay_mode = Some(mode);
-        }
-    }
-
-    /// A range of an earlier session was read to its end and handed over.
-    pub fn on_replay_sent(&mut self, start: i64, end: i64) {
-        if let Some(range) = self.ranges.find(start, end) {
-            range.sent = true;
-        }
-    }
-
     /// True where another range may be cut.
     #[must_use]
     pub fn may_cut(&self) -> bool {
@@ -454,70 +331,6 @@ impl Session {
                 self.state = State::Running;
             }
         }
-    }
-
-    /// A record in `[start, end)` is at fault, and no attempt under that range can have landed: it is replaced by
-    /// `[start, at)` and `[at, end)`, which are sent once a commit declares them. One range is refined at a time.
-    pub fn on_split(&mut self, start: i64, end: i64, at: i64) {
-        if self.gate_open {
-            self.splits.push_back((start, end, at));
-            self.next_split();
-        }
-    }
-
-    fn next_split(&mut self) {
-        if let Some((from, to)) = self.splitting
-            && !self.ranges.iter().any(|range| {
-                range.start >= from
-                    && range.end <= to
-                    && matches!(range.stage, Stage::Cut | Stage::Declared)
-            })
-        {
-            self.splitting = None;
-        }
-        let within =
-            |root: (i64, i64), split: &(i64, i64, i64)| root.0 <= split.0 && split.1 <= root.1;
-        let place = match self.splitting {
-            Some(root) => self.splits.iter().position(|split| within(root, split)),
-            None => (!self.splits.is_empty()).then_some(0),
-        };
-        let Some((start, end, at)) = place
-            .filter(|_| self.ranges.len() < MAX_SPLITTING)
-            .and_then(|place| self.splits.remove(place))
-        else {
-            return;
-        };
-        if self.ranges.split(start, end, at) {
-            self.splitting.get_or_insert((start, end));
-        }
-        self.next_split();
-    }
-
-    /// The range cannot go on by itself: it stays declared, and the session is held. With it ends the task that sends it,
-    /// and so everything else that a split has made of the same range.
-    pub fn on_stopped(
-        &mut self,
-        start: i64,
-        end: i64,
-        reason: &'static str,
-        message: String,
-        now: Now,
-    ) {
-        let root = self
-            .splitting
-            .filter(|root| root.0 <= start && end <= root.1);
-        let (from, to) = root.unwrap_or((start, end));
-        for range in self
-            .ranges
-            .iter_mut()
-            .filter(|range| from <= range.start && range.end <= to)
-            .filter(|range| matches!(range.stage, Stage::Cut | Stage::Declared))
-        {
-            range.stage = Stage::Stopped;
-        }
-        self.splits.retain(|split| split.0 < from || to < split.1);
-        self.next_split();
-        self.hold(reason, format!("{start}-{end}"), message, now);
     }
 
     /// Stops reading for good; what is in flight is waited for.
@@ -563,17 +376,6 @@ impl Session {
         self.gate_open = false;
         self.state = State::Closed;
     }
-}
-
-/// What a shard reads for a session.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reading {
-    /// Start of the first range.
-    pub start: i64,
-    /// First offset to read: behind the start where Kafka no longer has all of the range.
-    pub from: i64,
-    /// Ends of the ranges to cut exactly, in order; empty: cut where it is due.
-    pub ends: Vec<i64>,
 }
 
 #[cfg(test)]
