@@ -15,7 +15,7 @@ impl Session {
         }
     }
 
-    fn next_split(&mut self) {
+    pub(super) fn next_split(&mut self) {
         if let Some((from, to)) = self.splitting
             && !self.ranges.iter().any(|range| {
                 range.start >= from

@@ -5,6 +5,7 @@
 use clickhouse_sink_crds::commit::{CommitMetadata, Epoch};
 
 use super::position::Plan;
+use super::ranges::MAX_SPLITTING;
 use super::*;
 
 mod begin;

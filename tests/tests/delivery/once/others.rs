@@ -22,7 +22,7 @@ fn a_range_with_holes_of_aborted_transactions_is_replayed_to_the_same_end() {
         (from..to).for_each(|index| {
             transactions
                 .send_json(&once.scene.topic, 0, &stat_event(0, index))
-                .unwrap()
+                .unwrap();
         });
     };
     // Offsets 0 and 1, a mark at 2; 3 to 6 are aborted, a mark at 7; 8, a mark at 9.

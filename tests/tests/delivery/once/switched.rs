@@ -1,6 +1,6 @@
 //! The guarantee is switched on a live sink, both ways, while records flow.
 //!
-//! Must not be here: copies that AtLeastOnce alone makes (`crash.rs`).
+//! Must not be here: copies that `AtLeastOnce` alone makes (`crash.rs`).
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
