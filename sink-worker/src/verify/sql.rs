@@ -129,12 +129,14 @@ pub(super) const LOGGED_PATCHES: &str = "SELECT count() FROM system.part_log \
 /// The server's time.
 pub(super) const SERVER_NOW: &str = "SELECT toUInt64(toUnixTimestamp(now()))";
 
-/// Whether the log reaches back to `since` (0 where it begins later), and the entries of the window used from then on.
+/// Whether the log reaches back to `since` and is still written (0 where not), and the entries of the window used from then on.
 ///
 /// Parts that are written but not logged yet are taken from `system.parts`; one fetched from another replica may hold
 /// several INSERTs, as many as it has block numbers.
 pub(super) const ENTRIES: &str = "SELECT \
-     ifNull((SELECT toUInt8(count() > 0 AND min(toUnixTimestamp(event_time)) <= {since:UInt64}) FROM system.part_log), 0) AS reaches, \
+     ifNull((SELECT toUInt8(count() > 0 AND min(toUnixTimestamp(event_time)) <= {since:UInt64} \
+         AND max(toUnixTimestamp(event_time)) + 60 >= ifNull((SELECT max(toUnixTimestamp(modification_time)) FROM system.parts \
+             WHERE database = {database:String} AND table = {table:String}), 0)) FROM system.part_log), 0) AS reaches, \
      ifNull((SELECT toUInt64(sum(blocks)) FROM (SELECT part, max(blocks) AS blocks FROM ( \
          SELECT part_name AS part, if(event_type = 'DownloadPart', 1 + toUInt64OrZero(splitByChar('_', part_name)[3]) \
              - toUInt64OrZero(splitByChar('_', part_name)[2]), 1) AS blocks FROM system.part_log \

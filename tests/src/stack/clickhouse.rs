@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use rustix::process::Signal;
 
-use crate::clickhouse::ClickHouseClient;
 use crate::components::clickhouse::ensure_clickhouse;
 use crate::ports::PortLease;
 use crate::process::{Managed, managed_command, read_tail, spawn};
@@ -23,9 +22,8 @@ const SERVE: &str = "SYSTEM START LISTEN HTTP; SYSTEM START LISTEN TCP; \
     SELECT sleepEachRow(1) FROM numbers(1000000000) \
     SETTINGS function_sleep_max_microseconds_per_block=100000000000000, max_block_size=1 FORMAT Null";
 
-/// Logs that the server keeps as tables, and the file with what makes them known again after a restart.
+/// Logs that the server keeps as tables.
 const LOG_TABLES: [&str; 2] = ["query_log", "part_log"];
-const LOG_STATEMENTS: &str = "system-logs.sql";
 
 /// User with the rights `INSERT` and `SELECT` only.
 pub const WRITER: (&str, &str) = ("writer", "writer-password");
@@ -76,27 +74,20 @@ impl ClickHouse {
             process: None,
         };
         server.restart()?;
-        server.note_logs()?;
         Ok(server)
     }
 
-    /// Writes down how the tables of the logs are attached: this server forgets all tables of `system` when it ends, and
-    /// then finds their folders in its way.
-    fn note_logs(&self) -> Result<()> {
-        let client = ClickHouseClient::new(&self.url())?;
-        client.flush_logs()?;
-        let statement = |table: &&str| {
-            let shown = client.query(&format!(
-                "SHOW CREATE TABLE system.{table} FORMAT TSVRaw \
-                 SETTINGS show_table_uuid_in_table_create_query_if_not_nil = 1"
-            ))?;
-            Ok(format!(
-                "{}; ",
-                shown.replacen("CREATE TABLE", "ATTACH TABLE", 1)
-            ))
-        };
-        let statements: Result<String> = LOG_TABLES.iter().map(statement).collect();
-        fs::write(self.dir.join(LOG_STATEMENTS), statements?)?;
+    /// The logs begin anew: this server forgets all tables of `system` when it ends, and then finds their folders in its
+    /// way. Workers that count in `system.part_log` then see that it does not reach back.
+    fn remove_logs(&self) -> Result<()> {
+        for table in LOG_TABLES {
+            match fs::remove_dir_all(self.dir.join("data/data/system").join(table)) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(error.into());
+                }
+                _ => {}
+            }
+        }
         Ok(())
     }
 
@@ -171,6 +162,7 @@ impl ClickHouse {
     /// As [`Self::start`].
     pub fn restart(&mut self) -> Result<()> {
         self.kill();
+        self.remove_logs()?;
         let process = spawn("clickhouse", self.build_command()?)?;
         run::note_process(&self.dir, "clickhouse", process.id())?;
         self.process = Some(process);
@@ -200,16 +192,11 @@ impl ClickHouse {
             .arg(format!("--http_port={}", self.http.port()))
             .arg(format!("--tcp_port={}", self.tcp.port()))
             .args(["--listen_host=127.0.0.1", "--log-level=error"])
-            .arg(format!("--query={}{SERVE}", self.read_log_statements()))
+            .arg(format!("--query={SERVE}"))
             .current_dir(&self.dir)
             .stdout(output.try_clone()?)
             .stderr(output);
         Ok(command)
-    }
-
-    /// Empty before the first start.
-    fn read_log_statements(&self) -> String {
-        fs::read_to_string(self.dir.join(LOG_STATEMENTS)).unwrap_or_default()
     }
 
     fn wait_until_ready(&mut self) -> Result<()> {
