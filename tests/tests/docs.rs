@@ -96,3 +96,27 @@ fn every_metric_that_the_operations_document_names_exists() {
         );
     }
 }
+
+/// Where the tests that the delivery document names by `<module>::<test>` are.
+fn test_file(module: &str) -> String {
+    let path = module.replace("::", "/");
+    match path.strip_prefix("session/") {
+        Some("position/lost") => "sink-worker/src/session/position/tests/lost.rs".to_owned(),
+        Some(rest) => format!("sink-worker/src/session/tests/{rest}.rs"),
+        None if path.starts_with("window/") => format!("tests/tests/{path}.rs"),
+        None => format!("tests/tests/delivery/{path}.rs"),
+    }
+}
+
+#[test]
+fn every_test_that_the_delivery_document_names_exists() {
+    let document = read("docs/delivery.md");
+    let names = document.split('`').skip(1).step_by(2);
+    let tests = names.filter_map(|name| name.rsplit_once("::"));
+    let tests: BTreeSet<(&str, &str)> = tests.filter(|(_, test)| test.len() > 3).collect();
+    assert!(tests.len() > 40, "found only {}", tests.len());
+    let is_missing =
+        |(module, test): &(&str, &str)| !read(&test_file(module)).contains(&format!("fn {test}("));
+    let missing: Vec<_> = tests.into_iter().filter(is_missing).collect();
+    assert_eq!(missing, Vec::<(&str, &str)>::new());
+}

@@ -25,8 +25,12 @@ fn produce_until(once: &Once, stop: &Receiver<()>) -> u64 {
 
 #[test]
 fn a_guarantee_that_is_switched_under_flow_leaves_each_record_in_the_table_once() {
-    let once =
-        Once::new("switched", 2, Classic).change(|sink| sink.set("batch.lingerMilliseconds", 100));
+    let once = Once::new("switched", 2, Classic).change(|sink| {
+        let sink = sink.set("batch.maxRows", 100);
+        let sink = sink.set("batch.lingerMilliseconds", 100);
+        // A stop in order is what is looked at, however busy the machine is.
+        sink.set("shutdown.finalFlushTimeoutSeconds", 60)
+    });
     once.make_table();
     let (stop, stopped) = channel::<()>();
     let produced = std::thread::scope(|scope| {

@@ -50,6 +50,8 @@ fn a_range_whose_token_is_forgotten_is_sent_again_only_where_the_table_does_not_
     worker.program.kill().unwrap();
     once.scene.proxy.pass();
     forget_tokens(&once);
+    // Its use is counted in the log of parts, which the server writes out every few seconds.
+    once.scene.client().flush_logs().unwrap();
     let mut next = once.worker("next");
     once.wait_plans(&[(6, &[]), (9, &[])]);
     wait_metric(&next, "ranges_verified_total", 2);
