@@ -14,3 +14,4 @@ mod rebalance;
 mod stop;
 mod supervisor;
 mod support;
+mod zombie;

@@ -97,11 +97,17 @@ fn an_insert_of_a_frozen_worker_that_lands_after_its_partition_was_taken_over_ad
     // Now the two that were late reach the server, under the tokens of those that were replayed.
     let landed = || {
         let inserts = scene.proxy.inserts();
-        ensure!(inserts.iter().all(|it| it.server_status.is_some()), "late ones are on their way");
+        ensure!(
+            inserts.iter().all(|it| it.server_status.is_some()),
+            "late ones are on their way"
+        );
         Ok(inserts)
     };
     let inserts = eventually(SOON, "every INSERT is answered", landed).unwrap();
-    let counts: Vec<usize> = tokens(&inserts).into_iter().map(|(_, count)| count).collect();
+    let counts: Vec<usize> = tokens(&inserts)
+        .into_iter()
+        .map(|(_, count)| count)
+        .collect();
     assert_eq!(counts, [2, 2]);
     assert_eq!(scene.rows(), (6, 5));
     zombie.program.resume().unwrap();
