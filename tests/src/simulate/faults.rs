@@ -299,7 +299,7 @@ impl World<'_> {
         let (reason, bit) = (hold.reason, 1 << slot.place.partition);
         match reason {
             "OffsetsGone" | "RetentionPassed" | "OffsetBeyondEnd" | "TopicRecreated" => {
-                self.skip |= bit
+                self.skip |= bit;
             }
             "WindowExceeded" if self.refused & bit != 0 => self.skip_range |= bit,
             "WindowExceeded" => self.insert_again |= bit,

@@ -138,6 +138,6 @@ mod tests {
     #[test]
     fn table_partitions_share_out_all_rows() {
         let all = (0..3).map(|partition| rows_of(0b1_1111, 10, 1, partition, 3));
-        assert_eq!(all.fold(0, |sum, rows| sum + rows), 0b1_1111);
+        assert_eq!(all.sum::<u64>(), 0b1_1111);
     }
 }
