@@ -111,21 +111,15 @@ impl World<'_> {
     }
 
     fn is_brought(&self, place: Place, offset: i64) -> bool {
-        let (life, partition) = (place.life, place.partition);
         let nothing = matches!(
-            self.topic.logs[partition].record(offset),
+            self.topic.logs[place.partition].record(offset),
             Record::Hole | Record::Compacted
         );
         nothing
             || self.table.count(place, offset) > 0
             || self.table.is_dead(place, offset)
-            || self.table.in_gap(life, partition, offset)
-            || (self.any_load_counts(place, offset)
-                && self.table.count_any(life, partition, offset) > 0)
-    }
-
-    fn any_load_counts(&self, place: Place, offset: i64) -> bool {
-        offset < self.soft[place.partition] || self.is_excused(place.life, place.partition, offset)
+            || self.table.in_gap(place, offset)
+            || self.is_left_of_cut(place, offset)
     }
 
     /// What the broker has taken: nobody else's, never back, no range redrawn, the first declaration's time kept.
@@ -217,7 +211,11 @@ impl World<'_> {
                 )
             });
         }
-        if landed.swallowed && !self.is_excused(place.life, place.partition, attempt.start) {
+        let copy_of = |other: &Place| {
+            let cut = self.cuts[place.partition].filter(|_| other.life == place.life);
+            cut.is_some_and(|cut| cut.may_drop(other.load, place.load, attempt.end))
+        };
+        if landed.swallowed.is_some_and(|other| !copy_of(&other)) {
             self.violate(|| {
                 format!(
                     "attempt {id} was dropped as a copy of rows of an earlier load of its partition"
@@ -243,16 +241,21 @@ impl World<'_> {
             let high = self.topic.logs[p].high();
             let missing = self
                 .missing_before(place, high)
-                .filter(|_| !self.may_stay_held());
+                .filter(|_| !self.is_held_for_good(p));
             if let Some(missing) = missing {
                 self.violate(|| format!("at the end offset {missing} of partition {p} is nowhere"));
             }
         }
     }
 
-    /// A broker that does not keep metadata, or not enough of it: held for good.
-    pub(super) const fn may_stay_held(&self) -> bool {
-        !matches!(self.scenario.metadata, Metadata::Kept)
+    /// A broker that does not keep metadata, or not enough of it.
+    fn is_held_for_good(&self, p: usize) -> bool {
+        let limits = !matches!(self.scenario.metadata, Metadata::Kept);
+        let mut slots = self.workers.iter().flat_map(|worker| &worker.slots);
+        limits
+            && slots.any(|slot| {
+                slot.owned && slot.place.partition == p && holds_for_good(slot.session.state())
+            })
     }
 
     /// True where nothing is left to do.
@@ -294,14 +297,7 @@ impl World<'_> {
             State::Running => {
                 committed && slot.tasks.is_empty() && slot.session.ranges().is_empty()
             }
-            State::Held(hold) => {
-                self.may_stay_held()
-                    && matches!(
-                        hold.reason,
-                        "BrokerDropsCommitMetadata" | "BrokerLimitsCommitMetadata"
-                    )
-            }
-            _ => false,
+            state => !matches!(self.scenario.metadata, Metadata::Kept) && holds_for_good(state),
         }
     }
 
@@ -327,4 +323,9 @@ impl World<'_> {
         });
         states.collect::<Vec<_>>().join("; ")
     }
+}
+
+fn holds_for_good(state: &State) -> bool {
+    let reasons = ["BrokerDropsCommitMetadata", "BrokerLimitsCommitMetadata"];
+    matches!(state, State::Held(hold) if reasons.contains(&hold.reason))
 }

@@ -5,7 +5,7 @@
 use super::log::rows_of;
 use super::scenario::Bug;
 use super::table::{LostGap, offsets};
-use super::task::token_of;
+use super::token::token_of;
 use super::worker::{Step, Task};
 use super::world::{Body, World, say};
 
@@ -194,6 +194,7 @@ impl World<'_> {
             partition: place.partition,
             start: range.0,
             end: range.1,
+            only: Some(place.load),
         });
         self.excuse(place.life, place.partition, range.0, range.1);
         let bit = 1 << place.partition;

@@ -186,10 +186,7 @@ impl World<'_> {
                     && slot.owned
                     && self.readers[attempt.place.partition] == slot.id
             });
-        if owns {
-            return;
-        }
-        if self.table.knows_token(attempt.token) {
+        if !owns && self.table.knows_token(attempt.token) {
             self.cover.crash_point(9);
         }
         if self
@@ -264,12 +261,13 @@ impl World<'_> {
                 partition: p,
                 start: gap.start,
                 end: gap.end,
+                only: None,
             })
             .collect();
-        let log = &self.topic.logs[p];
+        let (low, high) = (self.topic.logs[p].low, self.topic.logs[p].high());
         let readable = gaps
             .iter()
-            .find(|gap| gap.start.max(log.low) < gap.end.min(log.high()));
+            .find(|gap| gap.start.max(low) < gap.end.min(high));
         if let Some(gap) = readable.copied() {
             self.violate(|| {
                 format!(
@@ -278,7 +276,12 @@ impl World<'_> {
                 )
             });
         }
-        self.table.gaps.extend(gaps);
+        // What lies behind the end of the log may be written again.
+        let gone = gaps.into_iter().map(|gap| LostGap {
+            end: gap.end.min(low),
+            ..gap
+        });
+        self.table.gaps.extend(gone);
     }
 
     /// A person answers holds, as they have to be answered for the records to go on.

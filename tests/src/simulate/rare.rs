@@ -4,11 +4,12 @@
 
 use clickhouse_sink_crds::worker_config::Guarantee;
 
+use super::excuse::Cut;
 use super::group::{Begin, Position};
 use super::log::{Log, Record};
 use super::scenario::{Metadata, Rare};
 use super::worker::Step;
-use super::world::{DECLARATION_MS, INSERT_MS, TOPIC_IDS, UNTOUCHED, World, say};
+use super::world::{DECLARATION_MS, INSERT_MS, TOPIC_IDS, World, say};
 
 /// Nobody starts a worker for so long.
 const PAUSE_MS: u64 = 20_000;
@@ -119,7 +120,7 @@ impl World<'_> {
         let tombstones = self.random.percent(50);
         for p in 0..self.topic.logs.len() {
             self.topic.logs[p] = Log::default();
-            self.soft[p] = UNTOUCHED;
+            self.cuts[p] = None;
             let (offset, metadata) = (
                 self.group.positions[p].offset,
                 self.group.positions[p].metadata.clone(),
@@ -144,7 +145,7 @@ impl World<'_> {
         let planned = self.group.positions[p]
             .plan
             .iter()
-            .find(|range| range.1 - range.0 > 1 && range.0 >= next);
+            .find(|range| range.1 - range.0 > 1 && range.0 >= next && range.1 <= log.high());
         log.low = match planned {
             Some(range) if self.random.percent(60) => range.1 - 1,
             _ => next + 1 + self.random.below(most as u64) as i64,
@@ -165,10 +166,15 @@ impl World<'_> {
         }
         let high = low + self.random.below((end - low) as u64) as i64;
         self.topic.logs[p].records.truncate(high as usize);
-        self.soft[p] = high;
         let (metadata, begin) = (position.metadata.clone(), Begin::At(offset.min(high)));
         let position = self.new_load(p, begin);
         (position.offset, position.metadata) = (Some(offset), metadata);
+        self.cuts[p] = Some(Cut {
+            load: position.load,
+            at: high,
+            end,
+            unseen: false,
+        });
         self.cover.crash_point(20);
         true
     }
@@ -224,7 +230,7 @@ impl World<'_> {
         }
         self.readers.push(0);
         self.epochs.push(None);
-        self.soft.push(UNTOUCHED);
+        self.cuts.push(None);
         self.group.prepare(self.time);
         true
     }
@@ -236,10 +242,14 @@ impl World<'_> {
             return false;
         };
         let offset = before.offset.unwrap_or(0);
+        let lost = position
+            .plan
+            .last()
+            .map(|range| range.1)
+            .or(position.offset);
         *position = *before;
         self.rolled_back |= 1 << p;
-        let (life, high) = (self.topic.life, self.topic.logs[p].high());
-        self.excuse(life, p, offset, high);
+        self.excuse(self.topic.life, p, offset, lost.unwrap_or(offset));
         self.cover.crash_point(14);
         true
     }

@@ -106,6 +106,7 @@ impl World<'_> {
             self.skip &= !(1 << p);
         }
         self.answered &= !(1 << p);
+        self.note_unseen_cut(&start, answer, p);
         self.cover_start(&start, answer, p);
         let slot = &mut self.workers[w].slots[i];
         slot.asked = None;
@@ -117,6 +118,22 @@ impl World<'_> {
         slot.reset = matches!(&start, Start::Resume { identity, .. } | Start::Create { identity, .. } if identity.epoch.is_reset());
         slot.plan = plan_of(&start);
         slot.gaps = slot.session.on_start(start, now);
+    }
+
+    /// A log that was cut off, and has grown past the position again: nothing shows it.
+    fn note_unseen_cut(&mut self, start: &Start, answer: &Answer, p: usize) {
+        if let Some(cut) = &mut self.cuts[p]
+            && match start {
+                Start::Resume { .. } => true,
+                Start::Create { offset, .. } => *offset > cut.at,
+                Start::Hold { .. } => false,
+            }
+            && cut.load == answer.load
+            && cut.end <= answer.high
+            && !self.group.positions[p].begun
+        {
+            cut.unseen = true;
+        }
     }
 
     fn known<'k>(&'k self, p: usize, answer: &'k Answer, random: u64) -> Known<'k> {

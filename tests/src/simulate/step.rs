@@ -2,8 +2,10 @@
 //!
 //! Must not be here: what happens.
 
+use clickhouse_sink_crds::worker_config::Guarantee;
+
 use super::scenario::Metadata;
-use super::world::{UNTOUCHED, World, say};
+use super::world::{World, say};
 
 /// Steps to rest, at most.
 const MAX_CALM_STEPS: u32 = 6_000;
@@ -86,11 +88,9 @@ impl World<'_> {
 
     fn produce(&mut self) -> bool {
         let p = self.random.index(self.topic.logs.len());
-        let (position, faulty) = (&self.group.positions[p], self.scenario.faulty_records);
+        let faulty = self.scenario.faulty_records;
         let log = &mut self.topic.logs[p];
-        // A log that was cut off grows again once that was noticed.
-        let noticed = self.soft[p] == UNTOUCHED || position.begun;
-        if log.high() >= MAX_RECORDS || !noticed {
+        if log.high() >= MAX_RECORDS {
             return false;
         }
         let count = 1 + self.random.below(6);
@@ -145,6 +145,7 @@ impl World<'_> {
     /// A broker that drops metadata is looked at again and again, and nothing ever comes of it.
     fn is_hopeless(&self, end: u32) -> bool {
         self.scenario.metadata == Metadata::Dropped
+            && self.scenario.guarantee == Guarantee::ExactlyOnce
             && self.steps > end - MAX_CALM_STEPS + HOPELESS_STEPS
     }
 

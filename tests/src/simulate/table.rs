@@ -59,6 +59,8 @@ pub(super) struct LostGap {
     pub(super) partition: usize,
     pub(super) start: i64,
     pub(super) end: i64,
+    /// A person has given them up in this load; the records are still there for another one.
+    pub(super) only: Option<u16>,
 }
 
 /// What landed of an attempt.
@@ -70,8 +72,8 @@ pub(super) struct Landed {
     pub(super) dropped: usize,
     /// An offset that is now there twice.
     pub(super) twice: Option<i64>,
-    /// Parts that were dropped because of an earlier load's token.
-    pub(super) swallowed: bool,
+    /// Where the rows belong of which a part was dropped as a copy, where that is not the attempt's own place.
+    pub(super) swallowed: Option<Place>,
 }
 
 /// The server.
@@ -172,7 +174,8 @@ impl Table {
             match self.knows(attempt.token, partition) {
                 Some(entry) => {
                     landed.dropped += 1;
-                    landed.swallowed |= entry.place != attempt.place;
+                    let other = Some(entry.place).filter(|place| *place != attempt.place);
+                    landed.swallowed = landed.swallowed.or(other);
                 }
                 None => landed.twice = landed.twice.or(self.write(attempt, partition, rows, now_s)),
             }
@@ -263,28 +266,15 @@ impl Table {
             .map_or(0, |rows| count_at(&rows.counts, offset))
     }
 
-    /// Rows of an offset in all loads.
-    pub(super) fn count_any(&self, life: u8, partition: usize, offset: i64) -> u8 {
-        let of_log = self
-            .rows
-            .iter()
-            .filter(|rows| rows.place.life == life && rows.place.partition == partition);
-        of_log
-            .map(|rows| {
-                count_at(&rows.counts, offset)
-                    + u8::from(rows.dead.get(offset as usize).copied().unwrap_or(false))
-            })
-            .sum()
-    }
-
     fn place(&self, place: Place) -> Option<&Rows> {
         self.rows.iter().find(|rows| rows.place == place)
     }
 
-    pub(super) fn in_gap(&self, life: u8, partition: usize, offset: i64) -> bool {
+    pub(super) fn in_gap(&self, place: Place, offset: i64) -> bool {
         self.gaps.iter().any(|gap| {
-            gap.life == life
-                && gap.partition == partition
+            gap.life == place.life
+                && gap.partition == place.partition
+                && gap.only.is_none_or(|load| load == place.load)
                 && gap.start <= offset
                 && offset < gap.end
         })

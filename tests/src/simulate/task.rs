@@ -2,14 +2,14 @@
 //!
 //! Must not be here: the server (`deliver.rs`), what a session makes of the reports.
 
-use clickhouse_sink_crds::commit::{Range, range_token, set_token};
 use clickhouse_sink_worker::session::gate::MaySend;
 use clickhouse_sink_worker::session::{ReplayMode, State};
 
 use super::scenario::Bug;
 use super::table::{Attempt, Place};
+use super::token::{shared_token_of, token_of};
 use super::worker::{Step, Task};
-use super::world::{Body, CLUSTER, DECLARATION_MS, GROUP, INSERT_MS, Inserted, World, say};
+use super::world::{Body, DECLARATION_MS, INSERT_MS, Inserted, World, say};
 
 /// Attempts of an earlier session have ended this long after the assignment.
 const EARLIER_MS: u64 = DECLARATION_MS + INSERT_MS + 5_000;
@@ -379,33 +379,4 @@ impl World<'_> {
         let t = slots[i].tasks.iter().position(|other| other.id == task)?;
         Some((i, t))
     }
-}
-
-/// The real token, shortened to a number.
-pub(super) fn token_of(slot: &super::worker::Slot, range: (i64, i64)) -> u64 {
-    range_of(slot, range).map_or(0, |range| shorten(&range_token(GROUP, CLUSTER, &range)))
-}
-
-/// The real token of an INSERT that no commit declares.
-fn shared_token_of(slot: &super::worker::Slot, range: (i64, i64), mapping: &str) -> u64 {
-    range_of(slot, range).map_or(0, |range| {
-        shorten(&set_token(GROUP, CLUSTER, mapping, &[range]))
-    })
-}
-
-fn range_of(slot: &super::worker::Slot, (start, end): (i64, i64)) -> Option<Range> {
-    let identity = slot.session.identity()?;
-    Some(Range {
-        topic_id: identity.topic_id.clone(),
-        partition: slot.place.partition as i32,
-        epoch: identity.epoch.clone(),
-        start,
-        end,
-    })
-}
-
-fn shorten(token: &str) -> u64 {
-    token.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }

@@ -8,6 +8,7 @@ use clickhouse_sink_crds::facts::TopicFact;
 use clickhouse_sink_worker::session::{CommitContext, CommitOutcome, Now};
 
 use super::coverage::{Coverage, Fault};
+use super::excuse::{Cut, Excused};
 use super::group::{Group, Joined};
 use super::log::{Log, Topic};
 use super::random::Random;
@@ -15,8 +16,6 @@ use super::scenario::{Bug, Rare, Scenario};
 use super::table::Table;
 use super::worker::Worker;
 
-/// No offset of a log was cut off.
-pub(super) const UNTOUCHED: i64 = -1;
 /// Name of the topic.
 pub(super) const TOPIC: &str = "orders";
 /// Consumer group, and cluster, for tokens.
@@ -122,15 +121,6 @@ pub(super) enum Inserted {
     Failed,
 }
 
-/// Rows that may be there more than once, or under another load: what a person or a lost coordinator has done.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Excused {
-    pub(super) life: u8,
-    pub(super) partition: usize,
-    pub(super) start: i64,
-    pub(super) end: i64,
-}
-
 /// One history.
 pub(super) struct World<'a> {
     pub(super) scenario: Scenario,
@@ -167,8 +157,8 @@ pub(super) struct World<'a> {
     /// A worker of the other guarantee has run.
     pub(super) shared: bool,
     pub(super) excused: Vec<Excused>,
-    /// Below these offsets rows of any load count: the log was cut off there.
-    pub(super) soft: Vec<i64>,
+    /// Where the end of a log was cut off, by partition.
+    pub(super) cuts: Vec<Option<Cut>>,
     /// No worker is started before that.
     pub(super) paused_until: u64,
     /// A rare event that waits for an empty group.
@@ -230,7 +220,7 @@ impl<'a> World<'a> {
             rolled_back: 0,
             shared: false,
             excused: Vec::new(),
-            soft: vec![UNTOUCHED; scenario.partitions],
+            cuts: vec![None; scenario.partitions],
             paused_until: 0,
             waiting: None,
             newest_mapping: 0,
@@ -309,23 +299,5 @@ impl<'a> World<'a> {
         for slot in self.workers[worker].slots.iter().filter(|slot| slot.owned) {
             self.cover.state(slot.session.state(), fault);
         }
-    }
-
-    pub(super) fn excuse(&mut self, life: u8, partition: usize, start: i64, end: i64) {
-        self.excused.push(Excused {
-            life,
-            partition,
-            start,
-            end,
-        });
-    }
-
-    pub(super) fn is_excused(&self, life: u8, partition: usize, offset: i64) -> bool {
-        self.excused.iter().any(|one| {
-            one.life == life
-                && one.partition == partition
-                && one.start <= offset
-                && offset < one.end
-        })
     }
 }

@@ -24,7 +24,7 @@ const BUG_SEEDS: u64 = 20_000;
 /// Each crash point must be met so often in a full run.
 const CRASH_POINTS: u64 = 1_000;
 /// Each fault must meet each state of a session so often in a full run.
-const STATES: u64 = 100;
+const STATES: u64 = 50;
 /// Half of the histories take at least so many steps.
 const MEDIAN_STEPS: u32 = 300;
 
@@ -91,14 +91,16 @@ fn replay(seed: u64, bug: Option<Bug>) -> ExitCode {
     for line in &outcome.trace {
         println!("{line}");
     }
+    let history = format!(
+        "seed {seed}, {} steps, trace {:016x}",
+        outcome.steps,
+        outcome.trace_hash()
+    );
     if let Some(violation) = &outcome.violation {
-        println!("seed {seed}, {} steps: {violation}", outcome.steps);
+        println!("{history}: {violation}");
         return ExitCode::FAILURE;
     }
-    println!(
-        "seed {seed}, {} steps: all promises were kept",
-        outcome.steps
-    );
+    println!("{history}: all promises were kept");
     ExitCode::SUCCESS
 }
 
