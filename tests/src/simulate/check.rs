@@ -2,7 +2,7 @@
 //!
 //! Must not be here: anything that changes the world.
 
-use clickhouse_sink_crds::worker_config::StartFrom;
+use clickhouse_sink_crds::worker_config::{Guarantee, StartFrom};
 use clickhouse_sink_worker::session::State;
 
 use super::broker::declared_at_of;
@@ -250,12 +250,21 @@ impl World<'_> {
 
     /// A broker that does not keep metadata, or not enough of it.
     fn is_held_for_good(&self, p: usize) -> bool {
-        let limits = !matches!(self.scenario.metadata, Metadata::Kept);
+        if self.drops_what_it_needs() {
+            return true;
+        }
+        let limits = matches!(self.scenario.metadata, Metadata::Limited(_));
         let mut slots = self.workers.iter().flat_map(|worker| &worker.slots);
         limits
             && slots.any(|slot| {
                 slot.owned && slot.place.partition == p && holds_for_good(slot.session.state())
             })
+    }
+
+    /// It is found out again and again, and nothing is ever read.
+    pub(super) fn drops_what_it_needs(&self) -> bool {
+        self.scenario.metadata == Metadata::Dropped
+            && self.scenario.guarantee == Guarantee::ExactlyOnce
     }
 
     /// True where nothing is left to do.

@@ -110,6 +110,7 @@ impl World<'_> {
                 session: Session::new(settings, now),
                 place,
                 assigned_at: self.time,
+                high: 0,
                 asked: None,
                 outstanding: None,
                 again: None,

@@ -165,6 +165,9 @@ impl World<'_> {
             landed.parts,
             landed.dropped
         );
+        if let Some(place) = landed.swallowed {
+            self.hide_behind_cut(attempt, place);
+        }
         self.check_landed(attempt, landed);
         self.answer(attempt, result, answered);
     }

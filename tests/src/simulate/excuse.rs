@@ -2,7 +2,9 @@
 //!
 //! Must not be here: the promises (`check.rs`).
 
-use super::table::Place;
+use clickhouse_sink_worker::session::position::Start;
+
+use super::table::{Attempt, Place};
 use super::world::World;
 
 /// Rows that may be there more than once.
@@ -17,7 +19,11 @@ pub(super) struct Excused {
     pub(super) end: i64,
 }
 
-/// The end of a log was cut off, and with it records behind the position, or of declared ranges.
+/// The end of a log was cut off, and with it records before the position, or of declared ranges.
+///
+/// The documented limit of crash point 20: an offset alone does not show that another record stands there now. Where the
+/// log has grown again before anybody looked at it, what was written before the position is not read, and a token of
+/// before hides what it is sent for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cut {
     /// Counts the rows since then.
@@ -26,26 +32,37 @@ pub(super) struct Cut {
     pub(super) at: i64,
     /// How far the position or its plan reached.
     pub(super) end: i64,
-    /// It had grown past `end` again before anybody looked: an offset alone does not show that other records are there.
-    pub(super) unseen: bool,
+    /// Up to here there may be tokens of before: the end of the plan, and further where nothing is declared.
+    pub(super) tokens: i64,
+    /// Up to here nobody could see that other records are there.
+    pub(super) unseen: i64,
+    /// The tokens of before go on.
+    pub(super) resumed: bool,
 }
 
 impl Cut {
-    /// Records before the cut are the same as before.
-    const fn is_before(&self, place: Place, offset: i64) -> bool {
-        place.load == self.load && offset < self.at
+    /// What the position that a session begins with hides. A log that still ends before the old position shows that it
+    /// was cut off, but not where: what is there now is taken for what was there.
+    pub(super) fn begin(&mut self, start: &Start, high: i64) {
+        match start {
+            Start::Resume { .. } if high >= self.end => {
+                (self.unseen, self.resumed) = (self.end, true);
+            }
+            Start::Create { offset, .. } => self.unseen = (*offset).min(self.end),
+            Start::Resume { .. } | Start::Hold { .. } => {}
+        }
     }
 
-    /// The documented limit (crash point 20): other records stand where those were that the position names.
-    pub(super) const fn replaced(&self, load: u16, offset: i64) -> bool {
-        self.unseen && load == self.load && self.at <= offset && offset < self.end
+    const fn replaced(&self, load: u16, offset: i64) -> bool {
+        load == self.load && self.at <= offset && offset < self.unseen
     }
 
     /// A part may be dropped as a copy of what the load before, or after, has brought of the same records; of others only
-    /// within the limit.
+    /// where the tokens of before go on.
     pub(super) const fn may_drop(&self, one: u16, two: u16, end: i64) -> bool {
         let (low, high) = if one < two { (one, two) } else { (two, one) };
-        high == self.load && low + 1 == high && (end <= self.at || (self.unseen && end <= self.end))
+        let same = end <= self.at;
+        high == self.load && low + 1 == high && (same || (self.resumed && end <= self.tokens))
     }
 }
 
@@ -70,55 +87,86 @@ impl World<'_> {
 
     /// A log was cut off: what was brought before that counts, and what nobody can see to be another record is excused.
     pub(super) fn is_left_of_cut(&self, place: Place, offset: i64) -> bool {
-        let Some(cut) = &self.cuts[place.partition] else {
+        let Some(cut) = self.cuts[place.partition].filter(|cut| cut.load == place.load) else {
             return false;
         };
-        let before = || Place {
+        let before = Place {
             load: place.load - 1,
             ..place
         };
-        let brought = cut.is_before(place, offset)
-            && (self.table.count(before(), offset) > 0 || self.table.is_dead(before(), offset));
-        brought || cut.replaced(place.load, offset)
+        let same = offset < cut.at
+            && (self.table.count(before, offset) > 0 || self.table.is_dead(before, offset));
+        same || cut.replaced(place.load, offset)
+    }
+
+    /// What a token of before has hidden is nowhere.
+    pub(super) fn hide_behind_cut(&mut self, attempt: &Attempt, copy_of: Place) {
+        if let Some(cut) = &mut self.cuts[attempt.place.partition]
+            && cut.may_drop(copy_of.load, attempt.place.load, attempt.end)
+            && cut.resumed
+        {
+            cut.unseen = cut.unseen.max(attempt.end);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use clickhouse_sink_crds::commit::Epoch;
+    use clickhouse_sink_worker::session::position::Identity;
+
     use super::*;
 
     const CUT: Cut = Cut {
         load: 3,
         at: 10,
         end: 14,
-        unseen: true,
+        tokens: 14,
+        unseen: 10,
+        resumed: false,
     };
 
+    fn excused(cut: Cut, load: u16) -> Vec<i64> {
+        let offsets = (0..20).filter(|offset| cut.replaced(load, *offset));
+        offsets.collect()
+    }
+
+    fn begun(offset: i64) -> Cut {
+        let identity = Identity {
+            topic_id: String::new(),
+            epoch: Epoch::from_random(1, true),
+            first_partitions: 1,
+        };
+        let start = Start::Create {
+            offset,
+            identity,
+            gaps: Vec::new(),
+        };
+        let mut cut = CUT;
+        cut.begin(&start, offset);
+        cut
+    }
+
     #[test]
-    fn only_offsets_between_the_cut_and_the_position_are_excused_and_only_where_nobody_could_see_it()
-     {
-        let excused = |cut: Cut, load| {
-            let offsets = (0..20).filter(|offset| cut.replaced(load, *offset));
-            offsets.collect::<Vec<i64>>()
-        };
-        assert_eq!(excused(CUT, 3), [10, 11, 12, 13]);
-        let seen = Cut {
-            unseen: false,
-            ..CUT
-        };
-        for (cut, load) in [(CUT, 2), (CUT, 4), (seen, 3)] {
-            assert_eq!(excused(cut, load), Vec::<i64>::new());
+    fn only_what_was_written_between_the_cut_and_the_look_below_the_position_is_excused() {
+        assert_eq!(excused(CUT, 3), Vec::<i64>::new());
+        assert_eq!(excused(begun(10), 3), Vec::<i64>::new());
+        assert_eq!(excused(begun(12), 3), [10, 11]);
+        assert_eq!(excused(begun(19), 3), [10, 11, 12, 13]);
+        for load in [2, 4] {
+            assert_eq!(excused(begun(19), load), Vec::<i64>::new());
         }
     }
 
     #[test]
     fn a_copy_of_the_load_before_the_cut_is_one_only_of_the_same_records() {
-        let seen = Cut {
-            unseen: false,
+        let resumed = Cut {
+            resumed: true,
             ..CUT
         };
-        assert!(seen.may_drop(2, 3, 10) && seen.may_drop(3, 2, 10));
-        assert!(!seen.may_drop(2, 3, 11) && CUT.may_drop(2, 3, 14));
-        assert!(!CUT.may_drop(2, 3, 15) && !CUT.may_drop(1, 3, 10) && !CUT.may_drop(3, 4, 10));
+        assert!(CUT.may_drop(2, 3, 10) && CUT.may_drop(3, 2, 10));
+        assert!(!CUT.may_drop(2, 3, 11) && resumed.may_drop(2, 3, 14));
+        assert!(!resumed.may_drop(2, 3, 15));
+        assert!(!resumed.may_drop(1, 3, 10) && !resumed.may_drop(3, 4, 10));
     }
 }

@@ -264,7 +264,7 @@ impl World<'_> {
                 only: None,
             })
             .collect();
-        let (low, high) = (self.topic.logs[p].low, self.topic.logs[p].high());
+        let (low, high) = (self.topic.logs[p].low, slot.high);
         let readable = gaps
             .iter()
             .find(|gap| gap.start.max(low) < gap.end.min(high));

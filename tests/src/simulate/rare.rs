@@ -165,7 +165,9 @@ impl World<'_> {
             return false;
         }
         let high = low + self.random.below((end - low) as u64) as i64;
+        let reached = self.topic.logs[p].high();
         self.topic.logs[p].records.truncate(high as usize);
+        let tokens = if self.shared { reached } else { end };
         let (metadata, begin) = (position.metadata.clone(), Begin::At(offset.min(high)));
         let position = self.new_load(p, begin);
         (position.offset, position.metadata) = (Some(offset), metadata);
@@ -173,7 +175,9 @@ impl World<'_> {
             load: position.load,
             at: high,
             end,
-            unseen: false,
+            tokens,
+            unseen: high,
+            resumed: false,
         });
         self.cover.crash_point(20);
         true

@@ -106,10 +106,15 @@ impl World<'_> {
             self.skip &= !(1 << p);
         }
         self.answered &= !(1 << p);
-        self.note_unseen_cut(&start, answer, p);
+        if let Some(cut) = &mut self.cuts[p]
+            && cut.load == answer.load
+            && !self.group.positions[p].begun
+        {
+            cut.begin(&start, answer.high);
+        }
         self.cover_start(&start, answer, p);
         let slot = &mut self.workers[w].slots[i];
-        slot.asked = None;
+        (slot.asked, slot.high) = (None, answer.high);
         slot.place = Place {
             life: answer.life,
             partition: p,
@@ -118,22 +123,6 @@ impl World<'_> {
         slot.reset = matches!(&start, Start::Resume { identity, .. } | Start::Create { identity, .. } if identity.epoch.is_reset());
         slot.plan = plan_of(&start);
         slot.gaps = slot.session.on_start(start, now);
-    }
-
-    /// A log that was cut off, and has grown past the position again: nothing shows it.
-    fn note_unseen_cut(&mut self, start: &Start, answer: &Answer, p: usize) {
-        if let Some(cut) = &mut self.cuts[p]
-            && match start {
-                Start::Resume { .. } => true,
-                Start::Create { offset, .. } => *offset > cut.at,
-                Start::Hold { .. } => false,
-            }
-            && cut.load == answer.load
-            && cut.end <= answer.high
-            && !self.group.positions[p].begun
-        {
-            cut.unseen = true;
-        }
     }
 
     fn known<'k>(&'k self, p: usize, answer: &'k Answer, random: u64) -> Known<'k> {

@@ -2,9 +2,6 @@
 //!
 //! Must not be here: what happens.
 
-use clickhouse_sink_crds::worker_config::Guarantee;
-
-use super::scenario::Metadata;
 use super::world::{World, say};
 
 /// Steps to rest, at most.
@@ -144,9 +141,7 @@ impl World<'_> {
 
     /// A broker that drops metadata is looked at again and again, and nothing ever comes of it.
     fn is_hopeless(&self, end: u32) -> bool {
-        self.scenario.metadata == Metadata::Dropped
-            && self.scenario.guarantee == Guarantee::ExactlyOnce
-            && self.steps > end - MAX_CALM_STEPS + HOPELESS_STEPS
+        self.drops_what_it_needs() && self.steps > end - MAX_CALM_STEPS + HOPELESS_STEPS
     }
 
     /// Nothing to do: time passes, longer and longer; people look after holds and old versions.

@@ -95,6 +95,8 @@ pub(super) struct Slot {
     /// The truth about where its rows belong.
     pub(super) place: Place,
     pub(super) assigned_at: u64,
+    /// Where the log ended when its position was asked for.
+    pub(super) high: i64,
     /// A question that waits for its answer: position, read-back or gaps.
     pub(super) asked: Option<(u32, u64)>,
     pub(super) outstanding: Option<(u32, u64)>,
