@@ -215,7 +215,7 @@ impl World<'_> {
             let cut = self.cuts[place.partition].filter(|_| other.life == place.life);
             cut.is_some_and(|cut| cut.may_drop(other.load, place.load, attempt.end))
         };
-        if landed.swallowed.is_some_and(|other| !copy_of(&other)) {
+        if !attempt.stale && landed.swallowed.is_some_and(|other| !copy_of(&other)) {
             self.violate(|| {
                 format!(
                     "attempt {id} was dropped as a copy of rows of an earlier load of its partition"
@@ -276,7 +276,7 @@ impl World<'_> {
             && self
                 .workers
                 .iter()
-                .all(|worker| worker.alive && worker.stop_by.is_none() && worker.revoking == 0)
+                .all(|worker| worker.is_settled() && worker.guarantee == self.scenario.guarantee)
             && partitions.into_iter().all(|p| self.partition_is_at_rest(p))
     }
 

@@ -39,6 +39,9 @@ pub(super) struct Attempt {
     pub(super) poison: u64,
     pub(super) mapping: usize,
     pub(super) token: u64,
+    /// Records of a topic that was made again, sent under the identity of the one before: its id was not seen yet. The
+    /// session of the new topic reads them once more.
+    pub(super) stale: bool,
     /// It arrives between these two.
     pub(super) due: u64,
     pub(super) expires: u64,
@@ -319,6 +322,7 @@ mod tests {
             poison: 0,
             mapping: 0,
             token,
+            stale: false,
             due: 0,
             expires: 0,
         }

@@ -239,6 +239,7 @@ impl World<'_> {
             poison: task.poison,
             mapping: task.mapping,
             token: task.token,
+            stale: task.life != slot.place.life,
             due: self.time + delay,
             expires: self.time + INSERT_MS,
         };

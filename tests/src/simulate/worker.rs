@@ -74,6 +74,10 @@ impl Worker {
         self.alive && !self.frozen
     }
 
+    pub(super) const fn is_settled(&self) -> bool {
+        self.alive && self.stop_by.is_none() && self.revoking == 0
+    }
+
     /// Partitions that it owns, as bits.
     pub(super) fn owned(&self) -> u8 {
         let owned = self.slots.iter().filter(|slot| slot.owned);
