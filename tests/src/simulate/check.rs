@@ -211,11 +211,7 @@ impl World<'_> {
                 )
             });
         }
-        let copy_of = |other: &Place| {
-            let cut = self.cuts[place.partition].filter(|_| other.life == place.life);
-            cut.is_some_and(|cut| cut.may_drop(other.load, place.load, attempt.end))
-        };
-        if !attempt.stale && landed.swallowed.is_some_and(|other| !copy_of(&other)) {
+        if !attempt.stale && landed.swallowed.is_some() {
             self.violate(|| {
                 format!(
                     "attempt {id} was dropped as a copy of rows of an earlier load of its partition"

@@ -155,7 +155,7 @@ impl World<'_> {
 
     fn land(&mut self, attempt: &Attempt, most: usize, result: Inserted, answered: u64) {
         let second = self.second();
-        let landed = self.table.land(attempt, most, second);
+        let mut landed = self.table.land(attempt, most, second);
         say!(
             self,
             "server: attempt {} of {}-{}: {} parts, {} dropped as copies, {result:?}",
@@ -165,8 +165,10 @@ impl World<'_> {
             landed.parts,
             landed.dropped
         );
-        if let Some(place) = landed.swallowed {
-            self.hide_behind_cut(attempt, place);
+        if let Some(place) = landed.swallowed
+            && self.settle_copy(attempt, place, landed.hidden)
+        {
+            landed.swallowed = None;
         }
         self.check_landed(attempt, landed);
         self.answer(attempt, result, answered);

@@ -57,12 +57,16 @@ impl Cut {
         load == self.load && self.at <= offset && offset < self.unseen
     }
 
-    /// A part may be dropped as a copy of what the load before, or after, has brought of the same records; of others only
-    /// where the tokens of before go on.
-    pub(super) const fn may_drop(&self, one: u16, two: u16, end: i64) -> bool {
+    /// True for the loads before and after it.
+    const fn touches(&self, one: u16, two: u16) -> bool {
         let (low, high) = if one < two { (one, two) } else { (two, one) };
-        let same = end <= self.at;
-        high == self.load && low + 1 == high && (same || (self.resumed && end <= self.tokens))
+        high == self.load && low + 1 == high
+    }
+
+    /// A part may be dropped as a copy of one from before the cut where it is of the same records; where it is of others
+    /// only if the tokens of before go on.
+    const fn may_drop(&self, end: i64) -> bool {
+        end <= self.at || (self.resumed && end <= self.tokens)
     }
 }
 
@@ -99,14 +103,24 @@ impl World<'_> {
         same || cut.replaced(place.load, offset)
     }
 
-    /// What a token of before has hidden is nowhere.
-    pub(super) fn hide_behind_cut(&mut self, attempt: &Attempt, copy_of: Place) {
-        if let Some(cut) = &mut self.cuts[attempt.place.partition]
-            && cut.may_drop(copy_of.load, attempt.place.load, attempt.end)
-            && cut.resumed
-        {
+    /// A part was dropped as a copy of what another load has brought; true where that is right, or within the limit.
+    pub(super) fn settle_copy(&mut self, attempt: &Attempt, of: Place, hidden: (u64, u8)) -> bool {
+        let Some(cut) = &mut self.cuts[attempt.place.partition] else {
+            return false;
+        };
+        if of.life != attempt.place.life || !cut.touches(of.load, attempt.place.load) {
+            return false;
+        }
+        // A session of before has read what was written after the cut: the same records.
+        if hidden.1 == attempt.version && attempt.version > 0 {
+            self.table.count_as_brought(attempt, hidden.0);
+            return true;
+        }
+        let may = cut.may_drop(attempt.end);
+        if may && cut.resumed {
             cut.unseen = cut.unseen.max(attempt.end);
         }
+        may
     }
 }
 
@@ -164,9 +178,9 @@ mod tests {
             resumed: true,
             ..CUT
         };
-        assert!(CUT.may_drop(2, 3, 10) && CUT.may_drop(3, 2, 10));
-        assert!(!CUT.may_drop(2, 3, 11) && resumed.may_drop(2, 3, 14));
-        assert!(!resumed.may_drop(2, 3, 15));
-        assert!(!resumed.may_drop(1, 3, 10) && !resumed.may_drop(3, 4, 10));
+        assert!(CUT.may_drop(10) && !CUT.may_drop(11));
+        assert!(resumed.may_drop(14) && !resumed.may_drop(15));
+        assert!(CUT.touches(2, 3) && CUT.touches(3, 2));
+        assert!(!CUT.touches(1, 3) && !CUT.touches(3, 4));
     }
 }

@@ -25,6 +25,8 @@ pub(super) enum Record {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Log {
     pub(super) low: i64,
+    /// How often its end was cut off.
+    pub(super) version: u8,
     pub(super) records: Vec<Record>,
 }
 
@@ -118,6 +120,7 @@ mod tests {
     fn a_block_is_what_can_be_read_of_its_range() {
         let log = Log {
             low: 0,
+            version: 0,
             records: vec![
                 Record::Row,
                 Record::Hole,

@@ -120,7 +120,6 @@ impl World<'_> {
         let tombstones = self.random.percent(50);
         for p in 0..self.topic.logs.len() {
             self.topic.logs[p] = Log::default();
-            self.cuts[p] = None;
             let (offset, metadata) = (
                 self.group.positions[p].offset,
                 self.group.positions[p].metadata.clone(),
@@ -167,6 +166,7 @@ impl World<'_> {
         let high = low + self.random.below((end - low) as u64) as i64;
         let reached = self.topic.logs[p].high();
         self.topic.logs[p].records.truncate(high as usize);
+        self.topic.logs[p].version += 1;
         let tokens = if self.shared { reached } else { end };
         let (metadata, begin) = (position.metadata.clone(), Begin::At(offset.min(high)));
         let position = self.new_load(p, begin);

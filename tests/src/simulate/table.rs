@@ -39,6 +39,8 @@ pub(super) struct Attempt {
     pub(super) poison: u64,
     pub(super) mapping: usize,
     pub(super) token: u64,
+    /// The version of the log that its records were read from.
+    pub(super) version: u8,
     /// Records of a topic that was made again, sent under the identity of the one before: its id was not seen yet. The
     /// session of the new topic reads them once more.
     pub(super) stale: bool,
@@ -53,6 +55,7 @@ struct Entry {
     table_partition: u8,
     sequence: u64,
     place: Place,
+    version: u8,
 }
 
 /// Records of Kafka that were recorded as lost.
@@ -77,6 +80,8 @@ pub(super) struct Landed {
     pub(super) twice: Option<i64>,
     /// Where the rows belong of which a part was dropped as a copy, where that is not the attempt's own place.
     pub(super) swallowed: Option<Place>,
+    /// Those rows, and the version of the log that they are of.
+    pub(super) hidden: (u64, u8),
 }
 
 /// The server.
@@ -178,7 +183,10 @@ impl Table {
                 Some(entry) => {
                     landed.dropped += 1;
                     let other = Some(entry.place).filter(|place| *place != attempt.place);
-                    landed.swallowed = landed.swallowed.or(other);
+                    if let Some(place) = other {
+                        landed.hidden = (landed.hidden.0 | rows, entry.version);
+                        landed.swallowed.get_or_insert(place);
+                    }
                 }
                 None => landed.twice = landed.twice.or(self.write(attempt, partition, rows, now_s)),
             }
@@ -199,6 +207,7 @@ impl Table {
             table_partition,
             sequence: self.sequence,
             place: attempt.place,
+            version: attempt.version,
         });
         let counts = &mut self.rows_at(attempt.place).counts;
         if counts.len() < attempt.end as usize {
@@ -213,6 +222,17 @@ impl Table {
             }
         }
         twice
+    }
+
+    /// The same records are there already, brought under another load.
+    pub(super) fn count_as_brought(&mut self, attempt: &Attempt, rows: u64) {
+        let counts = &mut self.rows_at(attempt.place).counts;
+        if counts.len() < attempt.end as usize {
+            counts.resize(attempt.end as usize, 0);
+        }
+        for offset in offsets(rows, attempt.start) {
+            counts[offset as usize] = counts[offset as usize].max(1);
+        }
     }
 
     /// Rows that a query by topic, partition and offset finds, as bits from `start`; of any load.
@@ -322,6 +342,7 @@ mod tests {
             poison: 0,
             mapping: 0,
             token,
+            version: 0,
             stale: false,
             due: 0,
             expires: 0,

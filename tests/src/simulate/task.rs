@@ -62,6 +62,7 @@ impl World<'_> {
             refused: false,
             was_sent: false,
             life,
+            version: self.topic.logs[p].version,
             under: range,
         };
         if task.rejected == 0 || self.bug(Bug::DeadLetterAfterInsert) {
@@ -239,6 +240,7 @@ impl World<'_> {
             poison: task.poison,
             mapping: task.mapping,
             token: task.token,
+            version: task.version,
             stale: task.life != slot.place.life,
             due: self.time + delay,
             expires: self.time + INSERT_MS,

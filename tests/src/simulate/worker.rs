@@ -170,6 +170,8 @@ pub(super) struct Task {
     pub(super) was_sent: bool,
     /// The life of the topic that its records are of.
     pub(super) life: u8,
+    /// The version of the log that they were read from.
+    pub(super) version: u8,
     /// Only with a planted bug: the range whose declaration it goes under.
     pub(super) under: (i64, i64),
 }
