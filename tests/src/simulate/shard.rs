@@ -39,7 +39,11 @@ impl World<'_> {
             return false;
         };
         if self.scenario.bug == Some(Bug::DeclaredTimeRefreshed) {
-            request.metadata = refresh_declared(&request.metadata, now.server_s.unwrap_or(0));
+            let fresh = || refresh_declared(&request.metadata, now.server_s.unwrap_or(0));
+            request.metadata = slot
+                .again
+                .as_ref()
+                .map_or_else(fresh, |again| again.1.clone());
         }
         let commit = Commit {
             session: slot.id,
