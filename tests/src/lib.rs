@@ -24,6 +24,7 @@ pub mod produce;
 pub mod programs;
 pub mod proxy;
 pub mod run;
+pub mod simulate;
 pub mod sink;
 pub mod stack;
 pub mod tasks;

@@ -10,6 +10,7 @@ pub mod chaos;
 pub mod cost;
 pub mod demo;
 pub mod lint;
+pub mod simulate;
 pub mod stack;
 pub mod stage;
 pub mod test;
@@ -37,6 +38,8 @@ enum Command {
     Chaos(chaos::ChaosArgs),
     /// What each record once costs, in rows a second
     Cost(cost::CostArgs),
+    /// Each record once, in simulated histories that a seed repeats
+    Simulate(simulate::SimulateArgs),
     /// All checks and all tests, on real components
     Test(test::TestArgs),
     /// A stack of ClickHouse and Kafka that stays up, for single tests and for trying things
@@ -69,6 +72,7 @@ fn run_command(command: &Command) -> Result<ExitCode> {
         Command::Demo(args) => demo::run(args),
         Command::Chaos(args) => chaos::run(args),
         Command::Cost(args) => cost::run(args),
+        Command::Simulate(args) => simulate::run(args),
         Command::Test(args) => test::run(args),
         Command::Stack(command) => stack::run(command),
         Command::Codegen { check } => lint::generate(*check).map(|()| ExitCode::SUCCESS),

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use clickhouse_sink_tests::paths::workspace_dir;
+use clickhouse_sink_tests::simulate::CRASH_POINTS;
 
 /// Files that name reasons, and what stands before the name there.
 const REASONS: [(&str, &str); 8] = [
@@ -119,4 +120,22 @@ fn every_test_that_the_delivery_document_names_exists() {
         |(module, test): &(&str, &str)| !read(&test_file(module)).contains(&format!("fn {test}("));
     let missing: Vec<_> = tests.into_iter().filter(is_missing).collect();
     assert_eq!(missing, Vec::<(&str, &str)>::new());
+}
+
+#[test]
+fn every_crash_point_that_the_delivery_document_names_is_simulated() {
+    let document = read("docs/delivery.md");
+    let rows = document
+        .lines()
+        .filter_map(|line| line.split_once("in the simulation: "));
+    let named: Vec<&str> = rows
+        .flat_map(|(_, names)| names.split('`').skip(1).step_by(2))
+        .collect();
+    for expected in [11, 12, 14, 20, 24] {
+        assert!(named.contains(&CRASH_POINTS[expected - 1]), "{named:?}");
+    }
+    assert!(
+        named.iter().all(|name| CRASH_POINTS.contains(name)),
+        "{named:?}"
+    );
 }

@@ -120,20 +120,22 @@ fn a_range_has_the_documented_token() {
 }
 
 #[test]
-fn the_token_of_a_set_depends_on_every_range_and_on_nothing_else() {
+fn the_token_of_a_set_depends_on_every_range_and_the_mapping_and_on_nothing_else() {
     let plan = example().plan(3);
-    let token = set_token("ops", "c", &plan);
+    let token = set_token("ops", "c", "ab12cd34", &plan);
     assert!(token.starts_with("cs1/ops/set/"), "{token}");
     assert_eq!(token.len(), "cs1/ops/set/".len() + 64);
     let reversed: Vec<_> = plan.iter().rev().cloned().collect();
-    assert_eq!(set_token("ops", "c", &reversed), token);
+    assert_eq!(set_token("ops", "c", "ab12cd34", &reversed), token);
     for changed in [
-        set_token("ops", "c2", &plan),
-        set_token("ops", "c", &plan[..1]),
-        set_token("ops", "c", &example().plan(4)),
+        set_token("ops", "c2", "ab12cd34", &plan),
+        set_token("ops", "c", "ab12cd35", &plan),
+        set_token("ops", "c", "ab12cd34", &plan[..1]),
+        set_token("ops", "c", "ab12cd34", &example().plan(4)),
         set_token(
             "ops",
             "c",
+            "ab12cd34",
             &CommitMetadata {
                 ends: vec![151, 200],
                 ..example()
@@ -143,6 +145,7 @@ fn the_token_of_a_set_depends_on_every_range_and_on_nothing_else() {
         set_token(
             "ops",
             "c",
+            "ab12cd34",
             &CommitMetadata {
                 topic_id: "other".into(),
                 ..example()
@@ -152,6 +155,7 @@ fn the_token_of_a_set_depends_on_every_range_and_on_nothing_else() {
         set_token(
             "ops",
             "c",
+            "ab12cd34",
             &CommitMetadata {
                 epoch: Epoch::from_random(1, false),
                 ..example()

@@ -66,7 +66,12 @@ async fn send_pieces(job: &Job, batch: &Batch, pieces: Vec<Piece<'_>>) -> Result
 
 async fn encode(job: &Job, batch: &Batch, pieces: &[Piece<'_>]) -> Request {
     let ranges: Vec<Range> = pieces.iter().map(|piece| piece.range.clone()).collect();
-    let token = set_token(&job.context.group_id, &batch.cluster_id, &ranges);
+    let token = set_token(
+        &job.context.group_id,
+        &batch.cluster_id,
+        &batch.mapping.hash,
+        &ranges,
+    );
     Request {
         sql: batch.mapping.insert_sql.clone(),
         settings: vec![("insert_deduplication_token".into(), token)],

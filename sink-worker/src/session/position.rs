@@ -177,7 +177,7 @@ fn start_without_position(known: &Known<'_>) -> Start {
         .peekable();
     let seen = facts.peek().is_some();
     let same = facts.any(|fact| fact.id == known.topic_id);
-    match known_partitions(known) {
+    match known_partitions(known).filter(|_| is_grown(known) || !all_are_remade(known)) {
         None if same => Loss::OffsetsGone.decide(known),
         None if seen => Loss::TopicRecreated { metadata: None }.decide(known),
         _ => create(known, first_offset(known), false, Vec::new()),
@@ -237,12 +237,26 @@ fn other_sinks_position(known: &Known<'_>) -> Option<CommitMetadata> {
     others.find(|metadata| !known.tables.contains(&metadata.table))
 }
 
+/// Positions that were all made after a loss say nothing about the one that is missing: it may have been lost with them.
+fn all_are_remade(known: &Known<'_>) -> bool {
+    let mut ours = known
+        .group
+        .iter()
+        .filter_map(|committed| CommitMetadata::parse(&committed.metadata).ok())
+        .filter(|metadata| metadata.topic_id == known.topic_id);
+    ours.all(|metadata| metadata.epoch.is_reset())
+}
+
+/// True for a partition that the topic did not have when the sink first started on it.
+fn is_grown(known: &Known<'_>) -> bool {
+    known_partitions(known)
+        .is_some_and(|partitions| i64::from(known.partition) >= i64::from(partitions))
+}
+
 /// A partition that grew after the first start begins at its first record; another one where the user said.
 fn first_offset(known: &Known<'_>) -> i64 {
-    let grown = known_partitions(known)
-        .is_some_and(|partitions| i64::from(known.partition) >= i64::from(partitions));
     match known.start_from {
-        _ if grown => known.low,
+        _ if is_grown(known) => known.low,
         StartFrom::Earliest => known.low,
         StartFrom::Latest => known.high,
         StartFrom::TimestampMs(_) => known.at_timestamp.unwrap_or(known.high),

@@ -15,6 +15,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 
 use super::lint;
+use super::simulate;
 use super::stage::{Stages, cargo, finish, run_command};
 use crate::process::{end_all_on_signal, spawn};
 use crate::stack::Stack;
@@ -81,6 +82,9 @@ fn run_stages(args: &TestArgs, stages: &mut Stages) -> Result<(Counts, bool)> {
             deadline,
         )
     })?;
+    if args.args.is_empty() {
+        stages.run("simulation", 3, |_| simulate::run_full())?;
+    }
     let stack = stages.run("stack", 15, |_| Stack::start())?;
     eprintln!("Logs of this run: {}", stack.run_dir().display());
     let mut command = build_test_command(&selection, &["--no-fail-fast"]);

@@ -15,7 +15,7 @@ pub(super) enum Loss<'a> {
         metadata: Option<&'a CommitMetadata>,
     },
     /// The log ends before the position, or before a declared range.
-    OffsetBeyondEnd { end: i64 },
+    OffsetBeyondEnd { offset: i64, end: i64 },
     /// The topic was deleted and made again.
     TopicRecreated {
         metadata: Option<&'a CommitMetadata>,
@@ -33,7 +33,10 @@ pub(super) fn check_position<'a>(
     let metadata = Some(metadata);
     match metadata {
         Some(ours) if ours.topic_id != known.topic_id => Some(Loss::TopicRecreated { metadata }),
-        _ if end > known.high => Some(Loss::OffsetBeyondEnd { end }),
+        Some(ours) if end > known.high => Some(Loss::OffsetBeyondEnd {
+            offset: ours.offset,
+            end,
+        }),
         Some(ours) if ours.offset < known.low => Some(Loss::RetentionPassed {
             offset: ours.offset,
             metadata,
@@ -48,7 +51,10 @@ pub(super) fn check_offset<'a>(known: &Known<'_>, offset: i64) -> Option<Loss<'a
     if offset < known.low {
         return Some(Loss::RetentionPassed { offset, metadata });
     }
-    (offset > known.high).then_some(Loss::OffsetBeyondEnd { end: offset })
+    (offset > known.high).then_some(Loss::OffsetBeyondEnd {
+        offset,
+        end: offset,
+    })
 }
 
 impl Loss<'_> {
@@ -77,7 +83,7 @@ impl Loss<'_> {
     fn about(&self, known: &Known<'_>) -> String {
         match self {
             Self::RetentionPassed { offset, .. } => format!("{}:{offset}", known.topic_id),
-            Self::OffsetBeyondEnd { end } => format!("{}:{end}", known.topic_id),
+            Self::OffsetBeyondEnd { end, .. } => format!("{}:{end}", known.topic_id),
             Self::TopicRecreated { .. } | Self::OffsetsGone => known.topic_id.to_owned(),
         }
     }
@@ -94,7 +100,7 @@ impl Loss<'_> {
                  without them, recorded as a gap",
                 low - 1
             ),
-            Self::OffsetBeyondEnd { end } => format!(
+            Self::OffsetBeyondEnd { end, .. } => format!(
                 "the position reaches to {end}, but the log ends at {high}: it was cut off, or another cluster answers; check the \
                  topic, then {answer} to go on from {high}"
             ),
@@ -131,27 +137,36 @@ impl Loss<'_> {
                 true,
                 vec![gap_of(known, "RetentionPassed", *offset, known.low)],
             ),
-            Self::OffsetBeyondEnd { end } => create(
-                known,
-                known.high,
-                true,
-                vec![gap_of(known, "OffsetBeyondEnd", known.high, *end)],
-            ),
-            Self::TopicRecreated { metadata } => create(
-                known,
-                known.low,
-                true,
-                metadata.map(recreated_gap).into_iter().collect(),
-            ),
-            Self::OffsetsGone if known.low == 0 => create(known, 0, true, Vec::new()),
-            Self::OffsetsGone => create(
-                known,
-                known.low,
-                true,
-                vec![gap_of(known, "OffsetsGone", 0, known.low)],
-            ),
+            Self::OffsetBeyondEnd { offset, end } => skip_beyond_end(known, *offset, *end),
+            Self::TopicRecreated { metadata } => {
+                let old = metadata.map(recreated_gap).into_iter();
+                let new = gap_between(known, "TopicRecreated", 0, known.low);
+                create(known, known.low, true, old.chain(new).collect())
+            }
+            Self::OffsetsGone => {
+                let gone = gap_between(known, "OffsetsGone", 0, known.low);
+                create(known, known.low, true, gone.into_iter().collect())
+            }
         }
     }
+}
+
+/// What is left of the records that nobody has acknowledged is read, again where it was declared.
+fn skip_beyond_end(known: &Known<'_>, offset: i64, end: i64) -> Start {
+    let cause = "OffsetBeyondEnd";
+    let before = gap_between(known, cause, offset, known.low.min(end));
+    let behind = gap_between(known, cause, known.high, end);
+    let start = offset.min(known.high).max(known.low);
+    create(
+        known,
+        start,
+        true,
+        before.into_iter().chain(behind).collect(),
+    )
+}
+
+fn gap_between(known: &Known<'_>, cause: &'static str, start: i64, end: i64) -> Option<Gap> {
+    (start < end).then(|| gap_of(known, cause, start, end))
 }
 
 /// A gap of which nothing is known but its place; no position of ours names it.

@@ -122,11 +122,33 @@ fn a_position_or_a_plan_beyond_the_end_is_held() {
 
 #[test]
 fn a_log_that_was_cut_off_is_read_from_its_end_under_a_new_epoch() {
+    for (position, from, end) in [
+        (committed(0, &with_plan(910, &[950])), 900, 950),
+        (moved(901), 900, 901),
+    ] {
+        let start = Case::of(0, vec![position]).skipping().decide();
+        assert_eq!(created(&start).0, from);
+        assert_eq!(created(&start).1, RESET);
+        assert_eq!(gaps(&start), [foreign_gap(900, end, "OffsetBeyondEnd")]);
+    }
+}
+
+#[test]
+fn what_is_left_of_a_plan_that_was_cut_off_is_read_again() {
     let start = Case::of(0, vec![committed(0, &with_plan(890, &[950]))])
         .skipping()
         .decide();
-    assert_eq!(created(&start), (900, RESET.into(), 2));
+    assert_eq!(created(&start), (890, RESET.into(), 2));
     assert_eq!(gaps(&start), [foreign_gap(900, 950, "OffsetBeyondEnd")]);
+    let start = Case::of(0, vec![committed(0, &with_plan(40, &[950]))])
+        .skipping()
+        .decide();
+    assert_eq!(created(&start).0, 100);
+    let expected = [
+        foreign_gap(40, 100, "OffsetBeyondEnd"),
+        foreign_gap(900, 950, "OffsetBeyondEnd"),
+    ];
+    assert_eq!(gaps(&start), expected);
 }
 
 fn of_other_topic() -> CommitMetadata {
@@ -153,11 +175,16 @@ fn a_topic_made_again_is_read_from_its_start_under_a_new_epoch() {
         .skipping()
         .decide();
     assert_eq!(created(&start), (100, RESET.into(), 4));
-    let expected = Gap {
+    let old = Gap {
         topic_id: OTHER_TOPIC.into(),
         ..gap(500, 520, "TopicRecreated", true)
     };
-    assert_eq!(gaps(&start), [expected]);
+    let new = foreign_gap(0, 100, "TopicRecreated");
+    assert_eq!(
+        gaps(&start),
+        [old, new],
+        "retention has taken some of it, too"
+    );
 }
 
 #[test]
@@ -166,7 +193,7 @@ fn a_topic_made_again_shows_in_the_facts_where_its_positions_went_with_it() {
     assert_eq!(held(&case.decide()).0, "TopicRecreated");
     let start = case.skipping().decide();
     assert_eq!(created(&start), (100, RESET.into(), 4));
-    assert!(gaps(&start).is_empty());
+    assert_eq!(gaps(&start), [foreign_gap(0, 100, "TopicRecreated")]);
 }
 
 #[test]
@@ -197,4 +224,25 @@ fn positions_that_are_gone_are_read_again_under_a_new_epoch() {
 fn one_partition_without_a_position_beside_others_is_no_loss() {
     let case = Case::of(1, vec![committed(0, &ours(500))]).knowing(TOPIC);
     assert_eq!(created(&case.decide()).1, FRESH);
+}
+
+#[test]
+fn a_position_that_is_missing_beside_some_made_after_a_loss_was_lost_with_them() {
+    let remade = |first_partitions| CommitMetadata {
+        epoch: Epoch::from_random(0xab, true),
+        first_partitions,
+        ..ours(500)
+    };
+    let case = Case::of(1, vec![committed(0, &remade(2))]);
+    assert_eq!(held(&case.knowing(TOPIC).decide()).0, "OffsetsGone");
+    let case = Case::of(1, vec![committed(0, &remade(2))]);
+    assert_eq!(
+        held(&case.knowing(OTHER_TOPIC).decide()).0,
+        "TopicRecreated"
+    );
+    let grown = Case::of(1, vec![committed(0, &remade(1))]).knowing(TOPIC);
+    assert_eq!(created(&grown.decide()), (100, FRESH.into(), 1));
+    let one_was_not = vec![committed(0, &remade(2)), committed(2, &ours(500))];
+    let case = Case::of(1, one_was_not).knowing(TOPIC);
+    assert_eq!(created(&case.decide()).0, 900, "as `startFrom` says");
 }
