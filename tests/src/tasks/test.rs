@@ -83,7 +83,7 @@ fn run_stages(args: &TestArgs, stages: &mut Stages) -> Result<(Counts, bool)> {
         )
     })?;
     if args.args.is_empty() {
-        stages.run("simulation", 3, |_| simulate::run_full())?;
+        stages.run("simulation", 4, |_| simulate::run_full())?;
     }
     let stack = stages.run("stack", 15, |_| Stack::start())?;
     eprintln!("Logs of this run: {}", stack.run_dir().display());
