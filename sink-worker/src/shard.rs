@@ -6,10 +6,12 @@
 mod commits;
 mod cut;
 mod identity;
+mod in_flight;
 mod lookups;
 mod read;
 mod rebalance;
 mod reports;
+mod round;
 mod start;
 mod stop;
 mod view;
@@ -24,6 +26,7 @@ use clickhouse_sink_crds::worker_config::{Guarantee, WorkerConfig};
 use tokio::sync::watch;
 
 use self::commits::SentCommits;
+use self::in_flight::InFlight;
 use self::lookups::Lookups;
 use self::rebalance::Revocation;
 use self::stop::Stop;
@@ -162,8 +165,7 @@ pub struct Shard {
     consumer: Consumer,
     decoders: HashMap<String, Decoder>,
     slots: BTreeMap<TopicPartition, Slot>,
-    /// Bytes of each batch that is not acknowledged.
-    in_flight: BTreeMap<u64, u64>,
+    in_flight: InFlight,
     next_batch: u64,
     commits: SentCommits,
     lookups: Lookups,
@@ -187,7 +189,7 @@ impl Shard {
             consumer,
             decoders: HashMap::new(),
             slots: BTreeMap::new(),
-            in_flight: BTreeMap::new(),
+            in_flight: InFlight::default(),
             next_batch: 1,
             commits: SentCommits::default(),
             lookups: Lookups::default(),
