@@ -13,8 +13,8 @@ use crate::lane::Lane;
 use crate::session::position::{Gap, Start};
 use crate::session::{Now, ReplayMode, State};
 
-/// Replays that are fetched at the same time; the others wait for their turn.
-const REPLAYS_AT_ONCE: usize = 16;
+/// Replays that are asked about and fetched at the same time; the others wait for their turn.
+const REPLAYS_AT_ONCE: usize = 32;
 /// Every attempt of an earlier session has ended this long after its last possible start and its timeout.
 const ATTEMPT_MARGIN: Duration = Duration::from_secs(5);
 
@@ -96,12 +96,20 @@ impl Shard {
             .collect();
         let mut replays = self.replaying();
         for key in idle {
-            self.ask_window(&key, now);
-            if self.start_lane(&key, replays < REPLAYS_AT_ONCE, now)? {
+            let has_turn = replays < REPLAYS_AT_ONCE;
+            if has_turn {
+                self.ask_window(&key, now);
+            }
+            if self.start_lane(&key, has_turn, now)? || (has_turn && self.waits_for_window(&key)) {
                 replays += 1;
             }
         }
         Ok(())
+    }
+
+    fn waits_for_window(&self, key: &TopicPartition) -> bool {
+        let slot = self.slots.get(key);
+        slot.is_some_and(|slot| slot.window_asked && slot.session.wants_window().is_some())
     }
 
     fn replaying(&self) -> usize {
