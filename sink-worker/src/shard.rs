@@ -16,7 +16,7 @@ mod start;
 mod stop;
 mod view;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
@@ -174,6 +174,10 @@ pub struct Shard {
     turns: usize,
     metadata_kept: bool,
     revocation: Option<Revocation>,
+    /// Still fetched though nobody reads it: a revocation is being drained.
+    fetched_idly: BTreeSet<TopicPartition>,
+    /// Fetching of a partition was stopped since the group's events were last looked at.
+    stopped_fetching: bool,
     stop: Option<Stop>,
     member: bool,
     cluster_id: Arc<str>,
@@ -198,6 +202,8 @@ impl Shard {
             turns: 0,
             metadata_kept: false,
             revocation: None,
+            fetched_idly: BTreeSet::new(),
+            stopped_fetching: false,
             stop: None,
             member: false,
             cluster_id: Arc::from(""),

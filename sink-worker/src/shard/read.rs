@@ -183,24 +183,24 @@ impl Reader<'_> {
     }
 
     /// One batch may always be filled, however small the budget is.
-    fn may_read(&self, key: &TopicPartition, lane: &Lane, fill: &Fill) -> bool {
+    fn may_read(&self, key: &TopicPartition, lane: &Lane, own: &Fill) -> bool {
         let over = self.sum.bytes >= self.budget;
         if lane.is_replay() {
             return !over || self.privileged.as_ref() == Some(key);
         }
-        let full = is_full(self.own(fill), &self.config.batch);
+        let full = is_full(self.filled_by(own), &self.config.batch);
         let nothing_held = self.sum.covered == 0 && self.none_in_flight;
         !full && (nothing_held || !over)
     }
 
     /// The set that a record of this partition fills: the partition's own, or that of all.
-    const fn own<'a>(&'a self, lane: &'a Fill) -> &'a Fill {
+    const fn filled_by<'a>(&'a self, lane: &'a Fill) -> &'a Fill {
         if self.declares { lane } else { &self.sum }
     }
 
     fn room(&self, lane: &Fill) -> usize {
         (self.config.batch.max_rows as usize)
-            .saturating_sub(self.own(lane).rows)
+            .saturating_sub(self.filled_by(lane).rows)
             .clamp(1, RECORDS_PER_READ)
     }
 

@@ -30,18 +30,17 @@ impl Shard {
     /// Serves the group's events; true where there were any.
     pub(super) fn serve_main(&mut self, now: Now) -> Result<bool, ShardError> {
         let mut any = false;
+        // A revocation that was told before fetching was stopped is answered by that as far as librdkafka knows: the
+        // partitions may go to their next owner at once, so nothing of them is drained.
+        let answered = std::mem::take(&mut self.stopped_fetching);
         while let Some(event) = self.consumer.poll_main() {
             any = true;
             match event {
                 MainEvent::Assign(partitions) => self.on_assign(&partitions, now)?,
-                MainEvent::Revoke {
-                    partitions,
-                    lost: true,
-                } => self.on_lost(&partitions)?,
-                MainEvent::Revoke {
-                    partitions,
-                    lost: false,
-                } => self.on_revoke(partitions, now),
+                MainEvent::Revoke { partitions, lost } if lost || answered => {
+                    self.on_lost(&partitions)?;
+                }
+                MainEvent::Revoke { partitions, .. } => self.on_revoke(partitions, now),
                 MainEvent::RebalanceFailed(fault) => self.on_failed(&fault)?,
                 MainEvent::Error {
                     fault, fatal: true, ..
@@ -95,7 +94,7 @@ impl Shard {
         });
     }
 
-    /// The broker has given the partitions away already: nothing of them is committed.
+    /// The partitions were given away already, or may be: nothing more of them is committed.
     fn on_lost(&mut self, partitions: &[TopicPartition]) -> Result<(), ShardError> {
         self.parts.metrics.rebalances.inc();
         tracing::warn!(
@@ -121,7 +120,7 @@ impl Shard {
         }
         self.consumer.incremental_unassign(partitions)?;
         self.revocation = None;
-        Ok(())
+        self.stop_idle_fetches()
     }
 
     /// Gives drained partitions up.

@@ -88,8 +88,9 @@ impl Shard {
         let idle: Vec<TopicPartition> = self
             .slots
             .iter()
-            .filter(|(_, slot)| {
+            .filter(|(key, slot)| {
                 slot.lane.is_none()
+                    && !self.fetched_idly.contains(*key)
                     && matches!(slot.session.state(), State::Replaying | State::Running)
             })
             .map(|(key, _)| key.clone())
@@ -153,13 +154,35 @@ impl Shard {
     }
 
     /// Stops fetching a partition whose session does not read any more.
+    ///
+    /// Not while a revocation is drained: librdkafka would take it for the answer, and give away what is still ours.
     pub(super) fn stop_reading(&mut self, key: &TopicPartition) -> Result<(), ShardError> {
         let Some(slot) = self.slots.get_mut(key) else {
             return Ok(());
         };
-        if slot.lane.take().is_some() {
-            self.consumer
-                .incremental_unassign(std::slice::from_ref(key))?;
+        if slot.lane.take().is_none() {
+            return Ok(());
+        }
+        if self.revocation.is_some() {
+            self.fetched_idly.insert(key.clone());
+            return Ok(());
+        }
+        self.stopped_fetching = true;
+        self.consumer
+            .incremental_unassign(std::slice::from_ref(key))?;
+        Ok(())
+    }
+
+    /// Stops fetching what waited for a revocation to end.
+    pub(super) fn stop_idle_fetches(&mut self) -> Result<(), ShardError> {
+        let idle = std::mem::take(&mut self.fetched_idly);
+        let idle: Vec<TopicPartition> = idle
+            .into_iter()
+            .filter(|key| self.slots.contains_key(key))
+            .collect();
+        if !idle.is_empty() {
+            self.stopped_fetching = true;
+            self.consumer.incremental_unassign(&idle)?;
         }
         Ok(())
     }

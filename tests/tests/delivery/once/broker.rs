@@ -100,13 +100,13 @@ fn a_position_behind_the_end_of_the_log_is_held_and_nothing_is_read() {
     beyond[0].committed = Some(9);
     beyond[0].metadata = metadata.render().unwrap();
     kafka.restore_offsets(group, topic, &beyond).unwrap();
-    let mut held = once.worker("held");
-    let hold = wait_hold(&held, "OffsetBeyondEnd");
+    let mut worker = once.worker("worker");
+    let hold = wait_hold(&worker, "OffsetBeyondEnd");
     assert!(
         hold["message"].as_str().unwrap().contains("ends at 3"),
         "{hold}"
     );
     stays_without_insert(&once, 1);
     once.assert_each_once(3);
-    assert_eq!(held.program.term_and_wait(SOON).unwrap(), 0);
+    assert_eq!(worker.program.term_and_wait(SOON).unwrap(), 0);
 }

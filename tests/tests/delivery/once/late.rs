@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use clickhouse_sink_crds::worker_config::GroupProtocol::Classic;
 use clickhouse_sink_crds::worker_config::WorkerConfig;
+use clickhouse_sink_tests::programs::WorkerProcess;
 use clickhouse_sink_tests::proxy::{ApiKey, Fault, KafkaFault, On};
 use clickhouse_sink_tests::wait::{eventually, eventually_eq, stays_eq};
 
-use super::Once;
+use super::{Once, wait_hold};
 use crate::support::SOON;
 
 /// A drain that has to wait for an answer is over soon.
@@ -106,4 +107,59 @@ fn an_answer_to_an_insert_that_comes_after_its_partition_was_given_up_moves_no_o
     assert_eq!(once.inserts_dropped(), 1);
     assert_eq!(first.program.term_and_wait(SOON).unwrap(), 0);
     assert_eq!(second.program.term_and_wait(SOON).unwrap(), 0);
+}
+
+/// Partitions whose session is in this state.
+fn partitions_in(worker: &WorkerProcess, state: &str) -> anyhow::Result<Vec<i64>> {
+    let found = worker.state()?;
+    let sessions = found["sessions"].as_array().cloned().unwrap_or_default();
+    let ours = sessions.iter().filter(|it| it["state"] == state);
+    Ok(ours.filter_map(|it| it["partition"].as_i64()).collect())
+}
+
+#[test]
+fn a_worker_that_is_held_on_one_partition_while_it_drains_another_gives_nothing_away_early() {
+    let once = Once::new("held_in_drain", 2, Classic);
+    once.make_table();
+    let late = Fault::DelayReply(Duration::from_secs(15));
+    once.scene.proxy.fail_next(2, late, On::Inserts);
+    once.scene.produce_stats(0, 0, 3);
+    once.scene.produce_stats(1, 0, 3);
+    let mut config = once.config();
+    config.shutdown.final_flush_timeout_seconds = 60;
+    config.dead_letter.max_rejected_percent = 5;
+    let mut first = once.worker_on("first", &config);
+    once.scene.wait_rows(6);
+    let mut second = once.worker_on("second", &config);
+    let drains = || {
+        let draining = partitions_in(&first, "Draining")?;
+        anyhow::ensure!(draining.len() == 1, "{draining:?}");
+        Ok(draining[0])
+    };
+    let drained = eventually(SOON, "one partition is drained", drains).unwrap();
+    // Its answer is on its way; meanwhile the one that stays cannot be read on.
+    let stays = i32::try_from(1 - drained).unwrap();
+    for _ in 0..150 {
+        let producer = &once.scene.producer;
+        producer
+            .send_json(&once.scene.topic, stays, "no event")
+            .unwrap();
+    }
+    once.scene.producer.flush().unwrap();
+    wait_hold(&first, "TooManyRejected");
+    // Until it has given the partition up nobody else has it.
+    let owned = || Ok(second.state()?["sessions"].as_array().map(Vec::len));
+    stays_eq(
+        Duration::from_secs(3),
+        "partitions of the other",
+        &Some(0),
+        owned,
+    )
+    .unwrap();
+    assert_eq!(partitions_in(&first, "Draining").unwrap(), [drained]);
+    eventually_eq(SOON, "partitions of the other", &Some(1), owned).unwrap();
+    assert_eq!(once.plans()[usize::try_from(drained).unwrap()], (3, vec![]));
+    once.assert_each_once(6);
+    assert_eq!(second.program.term_and_wait(SOON).unwrap(), 0);
+    first.program.kill().unwrap();
 }
