@@ -30,11 +30,11 @@ impl Shard {
     /// Serves the group's events; true where there were any.
     pub(super) fn serve_main(&mut self, now: Now) -> Result<bool, ShardError> {
         let mut any = false;
-        // A revocation that was told before fetching was stopped is answered by that as far as librdkafka knows: the
-        // partitions may go to their next owner at once, so nothing of them is drained.
-        let answered = std::mem::take(&mut self.stopped_fetching);
         while let Some(event) = self.consumer.poll_main() {
             any = true;
+            // A revocation that was told before fetching was stopped is answered by that as far as librdkafka knows: the
+            // partitions may go to their next owner at once, so nothing of them is drained.
+            let answered = self.stopped_fetching || self.revocation.is_some();
             match event {
                 MainEvent::Assign(partitions) => self.on_assign(&partitions, now)?,
                 MainEvent::Revoke { partitions, lost } if lost || answered => {
@@ -48,6 +48,7 @@ impl Shard {
                 MainEvent::Error { fault, .. } => log_error(&fault),
             }
         }
+        self.stopped_fetching = false;
         Ok(any)
     }
 
@@ -56,6 +57,11 @@ impl Shard {
         self.member = true;
         self.parts.metrics.rebalances.inc();
         tracing::info!(partitions = partitions.len(), "Partitions were assigned.");
+        // A drain that librdkafka takes to be over, whatever ended it, and partitions that it gives anew.
+        let known = partitions.iter().filter(|key| self.slots.contains_key(key));
+        let over = self.with_revoked(known.cloned().collect());
+        self.stopped_fetching |= !over.is_empty();
+        self.release(over)?;
         self.consumer.incremental_assign(&[])?;
         for key in partitions {
             let handle = self.consumer.split(key)?;
@@ -101,7 +107,15 @@ impl Shard {
             partitions = partitions.len(),
             "Partitions were lost and are dropped without a commit."
         );
-        self.release(partitions)
+        self.release(self.with_revoked(partitions.to_vec()))
+    }
+
+    /// These, and those that are being drained: librdkafka has one revocation at a time, so that it takes an earlier one
+    /// for answered when it tells of the next event.
+    fn with_revoked(&self, mut partitions: Vec<TopicPartition>) -> Vec<TopicPartition> {
+        let revoked = self.revocation.iter().flat_map(|it| &it.partitions);
+        partitions.extend(revoked.cloned());
+        partitions
     }
 
     /// librdkafka has given everything up; it joins again by itself.
@@ -112,13 +126,16 @@ impl Shard {
     }
 
     /// Gates first, then the partitions: a commit sent later could overwrite the next owner's.
-    fn release(&mut self, partitions: &[TopicPartition]) -> Result<(), ShardError> {
-        for key in partitions {
+    fn release(&mut self, partitions: Vec<TopicPartition>) -> Result<(), ShardError> {
+        if partitions.is_empty() {
+            return Ok(());
+        }
+        for key in &partitions {
             if let Some(mut slot) = self.slots.remove(key) {
                 slot.close();
             }
         }
-        self.consumer.incremental_unassign(partitions)?;
+        self.consumer.incremental_unassign(&partitions)?;
         self.revocation = None;
         self.stop_idle_fetches()
     }
@@ -142,7 +159,7 @@ impl Shard {
             "Revoked partitions were given up."
         );
         let partitions = revocation.partitions.clone();
-        self.release(&partitions)
+        self.release(partitions)
     }
 
     pub(super) fn revocation_due(&self) -> Option<Instant> {
