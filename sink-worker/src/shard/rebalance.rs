@@ -61,7 +61,7 @@ impl Shard {
         let known = partitions.iter().filter(|key| self.slots.contains_key(key));
         let over = self.with_revoked(known.cloned().collect());
         self.stopped_fetching |= !over.is_empty();
-        self.release(over)?;
+        self.release(&over)?;
         self.consumer.incremental_assign(&[])?;
         for key in partitions {
             let handle = self.consumer.split(key)?;
@@ -107,7 +107,7 @@ impl Shard {
             partitions = partitions.len(),
             "Partitions were lost and are dropped without a commit."
         );
-        self.release(self.with_revoked(partitions.to_vec()))
+        self.release(&self.with_revoked(partitions.to_vec()))
     }
 
     /// These, and those that are being drained: librdkafka has one revocation at a time, so that it takes an earlier one
@@ -126,16 +126,16 @@ impl Shard {
     }
 
     /// Gates first, then the partitions: a commit sent later could overwrite the next owner's.
-    fn release(&mut self, partitions: Vec<TopicPartition>) -> Result<(), ShardError> {
+    fn release(&mut self, partitions: &[TopicPartition]) -> Result<(), ShardError> {
         if partitions.is_empty() {
             return Ok(());
         }
-        for key in &partitions {
+        for key in partitions {
             if let Some(mut slot) = self.slots.remove(key) {
                 slot.close();
             }
         }
-        self.consumer.incremental_unassign(&partitions)?;
+        self.consumer.incremental_unassign(partitions)?;
         self.revocation = None;
         self.stop_idle_fetches()
     }
@@ -159,7 +159,7 @@ impl Shard {
             "Revoked partitions were given up."
         );
         let partitions = revocation.partitions.clone();
-        self.release(partitions)
+        self.release(&partitions)
     }
 
     pub(super) fn revocation_due(&self) -> Option<Instant> {
