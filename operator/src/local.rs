@@ -5,6 +5,7 @@
 pub mod input;
 pub mod line;
 pub mod replay;
+pub mod replay_place;
 pub mod runner;
 pub mod screen;
 pub mod sink_task;

@@ -28,6 +28,7 @@ use tokio::runtime::Handle;
 
 use self::job::Job;
 use self::run::{InsertContext, Reporter};
+pub use self::window::WindowAnswers;
 use crate::batch::Batch;
 use crate::kafka::{TopicPartition, Waker};
 use crate::session::ReplayMode;

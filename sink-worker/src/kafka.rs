@@ -11,6 +11,7 @@ mod errors;
 mod ffi;
 mod lists;
 mod ops;
+mod question;
 mod record;
 mod settings;
 mod single;

@@ -21,7 +21,7 @@ use crate::insert::client::{CredentialsError, build_client};
 use crate::insert::questions::ServerQuestions;
 use crate::insert::run::{InsertContext, MAX_INSERTS, RecordSource};
 use crate::insert::trouble::Troubles;
-use crate::insert::{Inserter, Report};
+use crate::insert::{Inserter, Report, WindowAnswers};
 use crate::kafka::{
     Consumer, ConsumerSettings, KafkaError, TopicPartition, Waker, fetch_record, render_config,
 };
@@ -247,6 +247,7 @@ fn build_context(shared: &Shared, index: usize, settings: Vec<(String, String)>)
         attempt_ends_after: timeout + ATTEMPT_MARGIN,
         earlier_attempts_end_after: decide_declaration_age(timeout) + timeout + ATTEMPT_MARGIN,
         table: shared.table.clone(),
+        window_answers: WindowAnswers::default(),
         questions: Arc::new(ServerQuestions {
             client: shared.client.clone(),
             database: config.table.expected.database.clone(),

@@ -6,15 +6,17 @@
 mod commits;
 mod cut;
 mod identity;
+mod in_flight;
 mod lookups;
 mod read;
 mod rebalance;
 mod reports;
+mod round;
 mod start;
 mod stop;
 mod view;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
@@ -24,6 +26,7 @@ use clickhouse_sink_crds::worker_config::{Guarantee, WorkerConfig};
 use tokio::sync::watch;
 
 use self::commits::SentCommits;
+use self::in_flight::InFlight;
 use self::lookups::Lookups;
 use self::rebalance::Revocation;
 use self::stop::Stop;
@@ -162,8 +165,7 @@ pub struct Shard {
     consumer: Consumer,
     decoders: HashMap<String, Decoder>,
     slots: BTreeMap<TopicPartition, Slot>,
-    /// Bytes of each batch that is not acknowledged.
-    in_flight: BTreeMap<u64, u64>,
+    in_flight: InFlight,
     next_batch: u64,
     commits: SentCommits,
     lookups: Lookups,
@@ -172,6 +174,10 @@ pub struct Shard {
     turns: usize,
     metadata_kept: bool,
     revocation: Option<Revocation>,
+    /// Still fetched though nobody reads it: a revocation is being drained.
+    fetched_idly: BTreeSet<TopicPartition>,
+    /// Fetching of a partition was stopped since the group's events were last looked at.
+    stopped_fetching: bool,
     stop: Option<Stop>,
     member: bool,
     cluster_id: Arc<str>,
@@ -187,7 +193,7 @@ impl Shard {
             consumer,
             decoders: HashMap::new(),
             slots: BTreeMap::new(),
-            in_flight: BTreeMap::new(),
+            in_flight: InFlight::default(),
             next_batch: 1,
             commits: SentCommits::default(),
             lookups: Lookups::default(),
@@ -196,6 +202,8 @@ impl Shard {
             turns: 0,
             metadata_kept: false,
             revocation: None,
+            fetched_idly: BTreeSet::new(),
+            stopped_fetching: false,
             stop: None,
             member: false,
             cluster_id: Arc::from(""),

@@ -36,6 +36,14 @@ pub struct Options {
     pub rounds: usize,
 }
 
+/// What one run took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    rows_per_second: u64,
+    /// For each second of processor time of the worker, which other programs on the machine do not touch.
+    rows_per_cpu_second: u64,
+}
+
 /// Measures and prints; true where `ExactlyOnce` is fast enough.
 ///
 /// # Errors
@@ -49,27 +57,93 @@ pub fn run(options: &Options) -> Result<bool> {
         let mut order = [Guarantee::AtLeastOnce, Guarantee::ExactlyOnce];
         order.rotate_left(round % 2);
         for guarantee in order {
-            let rate = bench.measure(guarantee, round)?;
-            println!("  run {}: {guarantee:?} {rate} rows/s", round + 1);
+            let run = bench.measure(guarantee, round)?;
+            println!(
+                "  run {}: {guarantee:?} {} rows/s, {} rows per CPU-second of the worker",
+                round + 1,
+                run.rows_per_second,
+                run.rows_per_cpu_second
+            );
             match guarantee {
-                Guarantee::ExactlyOnce => once.push(rate),
-                Guarantee::AtLeastOnce => least.push(rate),
+                Guarantee::ExactlyOnce => once.push(run),
+                Guarantee::AtLeastOnce => least.push(run),
             }
         }
     }
-    let (once, least) = (median(once), median(least));
-    let percent = once * 100 / least.max(1);
-    let good = percent >= LEAST_PERCENT;
+    let wall = compare("rows/s", &once, &least, |run| run.rows_per_second);
+    let cpu = compare("rows per CPU-second", &once, &least, |run| {
+        run.rows_per_cpu_second
+    });
+    let good = is_good(&wall, &cpu);
     println!(
-        "cost: ExactlyOnce {once} rows/s, AtLeastOnce {least} rows/s, {percent} % (at least {LEAST_PERCENT} %): {}",
+        "cost: at least {LEAST_PERCENT} % wanted: {}",
         if good { "good" } else { "TOO SLOW" }
     );
     Ok(good)
 }
 
-fn median(mut rates: Vec<u64>) -> u64 {
-    rates.sort_unstable();
-    rates.get(rates.len() / 2).copied().unwrap_or(0)
+/// One figure under both guarantees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Comparison {
+    once: Spread,
+    least: Spread,
+}
+
+/// Least, middle and greatest of some runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Spread {
+    min: u64,
+    median: u64,
+    max: u64,
+}
+
+impl Spread {
+    fn of(mut values: Vec<u64>) -> Self {
+        values.sort_unstable();
+        let at = |index: usize| values.get(index).copied().unwrap_or(0);
+        Self {
+            min: at(0),
+            median: at(values.len() / 2),
+            max: at(values.len().saturating_sub(1)),
+        }
+    }
+
+    /// True where the runs differ by more than a tenth: something else was going on.
+    const fn is_wide(&self) -> bool {
+        (self.max - self.min) * 10 > self.median
+    }
+}
+
+impl Comparison {
+    /// The middle run of `ExactlyOnce` as a share of that of `AtLeastOnce`.
+    fn percent(&self) -> u64 {
+        self.once.median * 100 / self.least.median.max(1)
+    }
+}
+
+fn compare(label: &str, once: &[Run], least: &[Run], figure: impl Fn(&Run) -> u64) -> Comparison {
+    let spread = |runs: &[Run]| Spread::of(runs.iter().map(&figure).collect());
+    let comparison = Comparison {
+        once: spread(once),
+        least: spread(least),
+    };
+    for (guarantee, it) in [
+        ("ExactlyOnce", comparison.once),
+        ("AtLeastOnce", comparison.least),
+    ] {
+        println!(
+            "{label}, {guarantee}: min {}, median {}, max {}",
+            it.min, it.median, it.max
+        );
+    }
+    println!("{label}: {} %", comparison.percent());
+    comparison
+}
+
+/// Time on the clock decides; where it was disturbed, the worker's own processor time does.
+fn is_good(wall: &Comparison, cpu: &Comparison) -> bool {
+    let disturbed = wall.once.is_wide() || wall.least.is_wide();
+    wall.percent() >= LEAST_PERCENT || (disturbed && cpu.percent() >= LEAST_PERCENT)
 }
 
 struct Bench {
@@ -112,8 +186,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Rows a second of one worker that works off the topic from its start, from its first record to its last row.
-    fn measure(&self, guarantee: Guarantee, round: usize) -> Result<u64> {
+    /// One worker works off the topic from its start; measured from its first record to its last row.
+    fn measure(&self, guarantee: Guarantee, round: usize) -> Result<Run> {
         let name = format!("{guarantee:?}_{round}").to_lowercase();
         let database = Database::create(&self.clickhouse, &name)?;
         let sink = self.sink(&name);
@@ -130,11 +204,18 @@ impl Bench {
         let rows = || database.client().count("vision_events");
         eventually_eq(PATIENCE, "rows", &self.records, rows)?;
         let took = started.elapsed();
+        let cpu = worker.program.id().cpu_time();
         self.check(&name, database.client())?;
         let code = worker.program.term_and_wait(Duration::from_mins(1))?;
         ensure!(code == 0, "the worker ended with {code}");
-        let milliseconds = u64::try_from(took.as_millis())?.max(1);
-        Ok(self.records * 1_000 / milliseconds)
+        Ok(Run {
+            rows_per_second: self.rate(took)?,
+            rows_per_cpu_second: self.rate(cpu.context("the worker's processor time")?)?,
+        })
+    }
+
+    fn rate(&self, time: Duration) -> Result<u64> {
+        Ok(self.records * 1_000 / u64::try_from(time.as_millis())?.max(1))
     }
 
     /// Every row is there once, and committed.
@@ -173,9 +254,41 @@ fn wait_first_record(worker: &WorkerProcess) -> Result<Instant> {
 mod tests {
     use super::*;
 
+    const fn exact(median: u64) -> Spread {
+        Spread {
+            min: median,
+            median,
+            max: median,
+        }
+    }
+
     #[test]
     fn one_run_that_was_disturbed_does_not_count() {
-        assert_eq!(median(vec![100, 3, 101]), 100);
-        assert_eq!(median(Vec::new()), 0);
+        let spread = Spread::of(vec![100, 3, 101]);
+        assert_eq!((spread.min, spread.median, spread.max), (3, 100, 101));
+        assert!(spread.is_wide() && !exact(100).is_wide());
+        assert_eq!(Spread::of(Vec::new()), exact(0));
+    }
+
+    #[test]
+    fn processor_time_decides_only_where_the_clock_was_disturbed() {
+        let least = exact(100);
+        let slow = Comparison {
+            once: exact(94),
+            least,
+        };
+        let good = Comparison {
+            once: exact(95),
+            least,
+        };
+        let disturbed = Comparison {
+            once: Spread {
+                max: 110,
+                ..exact(90)
+            },
+            least,
+        };
+        assert!(is_good(&good, &slow) && !is_good(&slow, &good));
+        assert!(is_good(&disturbed, &good) && !is_good(&disturbed, &slow));
     }
 }

@@ -230,6 +230,31 @@ impl KafkaAdmin {
     }
 }
 
+impl KafkaAdmin {
+    /// Commits positions with their metadata for a group without members, as they once were.
+    ///
+    /// # Errors
+    /// As [`Self::reset_offsets`].
+    pub fn restore_offsets(
+        &self,
+        group: &str,
+        topic: &str,
+        positions: &[GroupOffset],
+    ) -> Result<()> {
+        let mut list = TopicPartitionList::new();
+        for position in positions {
+            let offset = position.committed.context("a position without an offset")?;
+            let mut element = list.add_partition(topic, position.partition);
+            element.set_offset(Offset::Offset(offset))?;
+            element.set_metadata(&position.metadata);
+        }
+        let consumer = self.consumer(group)?;
+        consumer
+            .commit(&list, rdkafka::consumer::CommitMode::Sync)
+            .context("cannot restore the group's offsets")
+    }
+}
+
 fn options() -> AdminOptions {
     AdminOptions::new()
         .operation_timeout(Some(TIMEOUT))

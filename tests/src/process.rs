@@ -47,6 +47,13 @@ impl ProcessId {
         Self::of(pid).context("expected /proc to be mounted")
     }
 
+    /// Processor time that it has used so far, over all threads; `None` where it does not run any more.
+    #[must_use]
+    pub fn cpu_time(&self) -> Option<Duration> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok()?;
+        self.is_alive().then(|| parse_cpu_time(&stat)).flatten()
+    }
+
     /// True while exactly this process runs.
     #[must_use]
     pub fn is_alive(&self) -> bool {
@@ -91,6 +98,15 @@ impl ProcessId {
             let _ = descendant.signal(Signal::KILL);
         }
     }
+}
+
+/// User and system time of one line of `/proc/<pid>/stat`, whose unit is a hundredth of a second.
+fn parse_cpu_time(stat: &str) -> Option<Duration> {
+    // The program's name, in parentheses, may hold spaces.
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    Some(Duration::from_millis((user + system) * 10))
 }
 
 /// Start time (ticks) and parent of one line of `/proc/<pid>/stat`; `None` for a zombie or a malformed line.
@@ -344,6 +360,13 @@ mod tests {
         let stat = "12 (a) b (c)) S 7 12 12 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4711 1 1";
         assert_eq!(parse_stat(stat), Some((4711, 7)));
         assert_eq!(parse_stat(&stat.replace(") S", ") Z")), None);
+    }
+
+    #[test]
+    fn processor_time_is_that_of_the_program_and_of_the_system_for_it() {
+        let stat = "12 (a b) S 7 12 12 0 -1 4194560 1 0 0 0 150 25 0 0 20 0 1 0 4711 1 1";
+        assert_eq!(parse_cpu_time(stat), Some(Duration::from_millis(1_750)));
+        assert_eq!(parse_cpu_time("12 (a"), None);
     }
 
     #[test]

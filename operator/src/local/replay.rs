@@ -19,6 +19,7 @@ use crate::controller::validate::{Validation, validate};
 use crate::fleet::dry::DryFleet;
 use crate::fleet::local::files::{make_private_folder, write_private_file};
 use crate::local::input::read_declarations;
+use crate::local::replay_place::ReplayPlace;
 use crate::local::state_folder::StateFolder;
 use crate::local::{LocalError, build_warehouse, find_worker_bin, locate_state_folder};
 
@@ -33,12 +34,12 @@ pub async fn run_replay(args: &ReplayArgs) -> Result<u8, LocalError> {
     let declarations = read_declarations(&args.files.files, &folder).map_err(LocalError::Input)?;
     let mut code = 0;
     for declaration in choose(&declarations, args.sink.as_deref())? {
-        let place = folder
-            .locate_sink(declaration.namespace(), declaration.name())
-            .join(format!("replay-{}", std::process::id()));
-        let ran = replay(declaration, &place, &worker_bin, args, since_ms).await;
-        // It holds a password: gone with the process that needed it.
-        let _ = std::fs::remove_dir_all(&place);
+        let sink = folder.locate_sink(declaration.namespace(), declaration.name());
+        let place = ReplayPlace::make(&sink).map_err(|source| LocalError::Replay {
+            sink: declaration.qualified_name(),
+            source,
+        })?;
+        let ran = replay(declaration, place.path(), &worker_bin, args, since_ms).await;
         code = code.max(ran?);
     }
     Ok(code)
@@ -82,7 +83,7 @@ async fn replay(
     };
     let config = resolve_config(declaration, place).await?;
     let path = place.join("config.json");
-    write_files(declaration, place, &path, &config).map_err(fail)?;
+    write_files(declaration, &path, &config).map_err(fail)?;
     let mut command = Command::new(worker_bin);
     command.arg("replay").arg("--config").arg(&path);
     if let Some(code) = &args.reason {
@@ -128,11 +129,9 @@ async fn resolve_config(
 
 fn write_files(
     declaration: &Declaration,
-    place: &Path,
     path: &Path,
     config: &WorkerConfig,
 ) -> std::io::Result<()> {
-    make_private_folder(place)?;
     if let (Some(folder), Some(account)) =
         (&config.clickhouse.credentials_dir, &declaration.account)
     {

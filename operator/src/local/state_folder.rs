@@ -11,6 +11,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::fleet::local::files::{make_private_folder, write_private_file};
+use crate::local::replay_place::clear_dead_replays;
 
 /// Why the state folder cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -81,6 +82,7 @@ impl StateFolder {
         if path.to_str().is_none() {
             return Err(StateFolderError::NotUtf8 { path });
         }
+        clear_dead_replays(&path);
         let lock = if alone {
             Some(lock_folder(&path)?)
         } else {

@@ -17,6 +17,7 @@ use super::job::Job;
 use super::questions::TableQuestions;
 use super::shared::run_shared;
 use super::trouble::Troubles;
+use super::window::WindowAnswers;
 use crate::batch::{Batch, Part};
 use crate::dead_letter::Rejected;
 use crate::kafka::{TopicPartition, Waker};
@@ -50,6 +51,8 @@ pub struct InsertContext {
     pub earlier_attempts_end_after: Duration,
     /// The table's state, and the way to have it looked at.
     pub table: TableWatch,
+    /// The last answer about the use of the deduplication window.
+    pub window_answers: WindowAnswers,
     /// Asks the table about ranges.
     pub questions: Arc<dyn TableQuestions>,
     /// Places of running INSERTs, [`MAX_INSERTS`] for all shards of a worker.

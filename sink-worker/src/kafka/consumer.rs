@@ -13,6 +13,7 @@ use rdkafka_sys as sys;
 use super::errors::{ErrorCode, KafkaError};
 use super::ffi::{Client, Event, Queue, c_string, refused, refused_code, take_error, text};
 use super::lists::{PartitionList, read_element, read_partitions};
+use super::question::Question;
 use super::record::{Batch, Fetched, ReadOutcome};
 use super::types::{Fault, MainEvent, Membership, TopicPartition};
 use super::waker::Waker;
@@ -58,7 +59,9 @@ pub struct Consumer {
     pub(super) client: Client,
     by_partition: HashMap<TopicPartition, usize>,
     batch: Batch,
-    waker: Waker,
+    pub(super) config: Vec<(String, String)>,
+    pub(super) questions: Vec<Question>,
+    pub(super) waker: Waker,
     pub(super) last_op: usize,
 }
 
@@ -90,6 +93,8 @@ impl Consumer {
             client,
             by_partition: HashMap::new(),
             batch: Batch::default(),
+            config: config.to_vec(),
+            questions: Vec::new(),
             waker,
             last_op: 0,
         })

@@ -1,6 +1,7 @@
 //! Requests whose answer comes later: commits and look-ups, with their results as values.
 //!
-//! All answers come on one queue of the consumer's own, each with the number that its request carried.
+//! Answers come on one queue of the consumer's own, each with the number that its request carried; those about the group's
+//! offsets come from clients of their own (`question.rs`).
 //! Must not be here: retries, what a result means for a partition.
 #![allow(unsafe_code, reason = "thin calls into librdkafka")]
 
@@ -15,6 +16,7 @@ use super::consumer::Consumer;
 use super::errors::KafkaError;
 use super::ffi::{Client, Event, borrow_error, c_string, refused_code, text};
 use super::lists::{Element, PartitionList, read_element, read_list};
+use super::question::{Heard, Question};
 use super::types::{
     CommitItem, Fault, GroupOffset, OffsetResult, OffsetSpec, OpId, OpResult, TopicInfo,
     TopicPartition,
@@ -57,38 +59,19 @@ impl Consumer {
     }
 
     /// Asks for what a group has committed: of these partitions, or of all that it has offsets for; the result is an
-    /// [`OpResult::GroupOffsets`]. It does not use the connection that a rebalance blocks.
+    /// [`OpResult::GroupOffsets`], after ten seconds at the latest. It does not use the connection that a rebalance
+    /// blocks, but one of its own (`question.rs` says why), so it is for rare questions.
     ///
     /// # Errors
-    /// A name that Kafka cannot take.
+    /// A name that Kafka cannot take, or a client that cannot be started.
     pub fn list_group_offsets(
         &mut self,
         group_id: &str,
         partitions: Option<&[TopicPartition]>,
     ) -> Result<OpId, KafkaError> {
-        let group = c_string(group_id, "a group id")?;
-        let list = partitions
-            .map(|partitions| PartitionList::of(partitions.iter()))
-            .transpose()?;
         let id = self.next_op();
-        let options = Options::new(
-            &self.client,
-            sys::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_LISTCONSUMERGROUPOFFSETS,
-            id,
-        );
-        let list = list.as_ref().map_or(ptr::null_mut(), PartitionList::raw);
-        // SAFETY: all arguments are alive and copied by the calls; the request object is destroyed once.
-        unsafe {
-            let mut request = sys::rd_kafka_ListConsumerGroupOffsets_new(group.as_ptr(), list);
-            sys::rd_kafka_ListConsumerGroupOffsets(
-                self.client.raw(),
-                &raw mut request,
-                1,
-                options.0,
-                self.ops.raw(),
-            );
-            sys::rd_kafka_ListConsumerGroupOffsets_destroy(request);
-        }
+        let question = Question::ask(&self.config, group_id, partitions, id, &self.waker)?;
+        self.questions.push(question);
         Ok(id)
     }
 
@@ -107,6 +90,7 @@ impl Consumer {
             &self.client,
             sys::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS,
             id,
+            LOOK_UP_TIMEOUT_MS,
         );
         // SAFETY: the names are alive and copied by the first call; the collection is destroyed once.
         unsafe {
@@ -135,6 +119,7 @@ impl Consumer {
             &self.client,
             sys::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_LISTOFFSETS,
             id,
+            LOOK_UP_TIMEOUT_MS,
         );
         options.set_read_committed(read_committed);
         // SAFETY: all arguments are alive; the list is copied.
@@ -146,12 +131,29 @@ impl Consumer {
 
     /// The next result, without waiting.
     pub fn poll_ops(&mut self) -> Option<(OpId, OpResult)> {
-        loop {
-            let event = self.ops.poll(Duration::ZERO)?;
+        while let Some(event) = self.ops.poll(Duration::ZERO) {
             if let Some(result) = read_result(&event) {
                 return Some((OpId(event.request()), result));
             }
         }
+        self.poll_questions()
+    }
+
+    fn poll_questions(&mut self) -> Option<(OpId, OpResult)> {
+        let heard = self
+            .questions
+            .iter()
+            .enumerate()
+            .find_map(|(at, question)| {
+                let result = match question.listen() {
+                    Heard::Nothing => None,
+                    Heard::Answer(event) => read_result(&event),
+                    Heard::TimedOut(fault) => Some(OpResult::GroupOffsets(Err(fault))),
+                };
+                Some((at, result?))
+            });
+        let (at, result) = heard?;
+        Some((self.questions.swap_remove(at).op, result))
     }
 
     fn next_op(&mut self) -> OpId {
@@ -215,22 +217,26 @@ fn build_offset_specs(
 }
 
 /// Options of one look-up.
-struct Options(*mut sys::rd_kafka_AdminOptions_t);
+pub(super) struct Options(*mut sys::rd_kafka_AdminOptions_t);
 
 impl Options {
-    fn new(client: &Client, kind: sys::rd_kafka_admin_op_t, id: OpId) -> Self {
+    pub(super) fn new(
+        client: &Client,
+        kind: sys::rd_kafka_admin_op_t,
+        id: OpId,
+        timeout_ms: c_int,
+    ) -> Self {
         // SAFETY: the client is alive; the object is ours; without a text buffer the size is 0. The time-out is in range.
         unsafe {
             let options = sys::rd_kafka_AdminOptions_new(client.raw(), kind);
-            sys::rd_kafka_AdminOptions_set_request_timeout(
-                options,
-                LOOK_UP_TIMEOUT_MS,
-                ptr::null_mut(),
-                0,
-            );
+            sys::rd_kafka_AdminOptions_set_request_timeout(options, timeout_ms, ptr::null_mut(), 0);
             sys::rd_kafka_AdminOptions_set_opaque(options, opaque(id));
             Self(options)
         }
+    }
+
+    pub(super) const fn raw(&self) -> *mut sys::rd_kafka_AdminOptions_t {
+        self.0
     }
 
     fn set_read_committed(&self, read_committed: bool) {

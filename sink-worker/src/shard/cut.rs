@@ -82,8 +82,10 @@ impl Shard {
             .collect();
         due.sort_by_key(|(_, fill)| fill.since);
         let any = !due.is_empty();
+        // What is cut stays buffered until it is acknowledged.
+        let over = any && self.over_budget(&self.fill());
         for (key, fill) in due {
-            self.cut_paced(key.as_ref(), &fill, now)?;
+            self.cut_paced(key.as_ref(), &fill, over, now)?;
         }
         Ok(any || replayed)
     }
@@ -97,11 +99,12 @@ impl Shard {
         &mut self,
         key: Option<&TopicPartition>,
         fill: &Fill,
+        over_budget: bool,
         now: Now,
     ) -> Result<(), ShardError> {
         let drains = self.stop.is_some() || self.revocation.is_some();
         let paced = !is_full(fill, &self.parts.config.batch) && !drains;
-        if paced && self.pace.next_at() > now.instant && !self.over_budget(&self.fill()) {
+        if paced && self.pace.next_at() > now.instant && !over_budget {
             return Ok(());
         }
         if paced {
@@ -154,12 +157,14 @@ impl Shard {
     }
 
     fn submit_alone(&mut self, key: &TopicPartition, part: Part) {
-        let Some(slot) = self.slots.get(key) else {
+        let Some(slot) = self.slots.get_mut(key) else {
             return;
         };
-        let Some(lane) = &slot.lane else {
+        let Some(lane) = &mut slot.lane else {
             return;
         };
+        let fallbacks = lane.take_fallbacks();
+        self.parts.metrics.values_replaced.inc_by(fallbacks);
         let batch = Batch {
             id: self.next_batch,
             cluster_id: Arc::clone(&self.cluster_id),
@@ -177,12 +182,6 @@ impl Shard {
 
     fn submit(&mut self, batch: Batch) {
         self.next_batch += 1;
-        let lanes = self
-            .slots
-            .values_mut()
-            .filter_map(|slot| slot.lane.as_mut());
-        let fallbacks: u64 = lanes.map(Lane::take_fallbacks).sum();
-        self.parts.metrics.values_replaced.inc_by(fallbacks);
         self.in_flight.insert(batch.id, batch.bytes());
         self.parts.inserter.submit(batch);
     }
@@ -289,6 +288,12 @@ impl Shard {
         if parts.is_empty() {
             return;
         }
+        let lanes = self
+            .slots
+            .values_mut()
+            .filter_map(|slot| slot.lane.as_mut());
+        let fallbacks: u64 = lanes.map(Lane::take_fallbacks).sum();
+        self.parts.metrics.values_replaced.inc_by(fallbacks);
         let batch = Batch {
             id: self.next_batch,
             cluster_id: Arc::clone(&self.cluster_id),

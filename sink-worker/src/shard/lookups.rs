@@ -9,13 +9,11 @@ use std::time::{Duration, Instant};
 use clickhouse_sink_crds::facts::{Facts, ResolutionAction};
 use clickhouse_sink_crds::worker_config::{OnDataLoss, StartFrom};
 
+use super::round::{Answers, Question, Round};
 use super::{Shard, ShardError};
-use crate::kafka::{
-    Fault, GroupOffset, KafkaError, OffsetResult, OffsetSpec, OpId, OpResult, TopicInfo,
-    TopicPartition,
-};
+use crate::kafka::{KafkaError, OffsetResult, OffsetSpec, OpId, OpResult, TopicPartition};
 use crate::session::Now;
-use crate::session::position::{Committed, Known, Start, decide_start};
+use crate::session::position::{Known, Start, decide_start};
 
 /// How often the last stable offsets are asked for: lag and the stall signal are as old as this.
 const ENDS_PERIOD: Duration = Duration::from_millis(500);
@@ -42,38 +40,6 @@ impl Lookups {
     /// When the next question is due.
     pub(super) fn due(&self) -> Option<Instant> {
         [self.retry_at, self.ends_due].into_iter().flatten().min()
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Question {
-    Group,
-    Topics,
-    Low,
-    High,
-    Timestamp,
-}
-
-/// One round of questions about partitions without a position.
-struct Round {
-    wanted: Vec<TopicPartition>,
-    since: Instant,
-    group: Option<Vec<GroupOffset>>,
-    topics: Option<Vec<TopicInfo>>,
-    low: Option<Vec<OffsetResult>>,
-    high: Option<Vec<OffsetResult>>,
-    timestamp: Option<Vec<OffsetResult>>,
-    needs_timestamp: bool,
-}
-
-impl Round {
-    const fn is_complete(&self) -> bool {
-        let timestamp = !self.needs_timestamp || self.timestamp.is_some();
-        self.group.is_some()
-            && self.topics.is_some()
-            && self.low.is_some()
-            && self.high.is_some()
-            && timestamp
     }
 }
 
@@ -157,17 +123,7 @@ impl Shard {
             StartFrom::Earliest | StartFrom::Latest => false,
         };
         self.lookups.asked = asked.into_iter().collect();
-        let (group, topics, low, high, timestamp) = (None, None, None, None, None);
-        self.lookups.round = Some(Round {
-            wanted,
-            since: now.instant,
-            group,
-            topics,
-            low,
-            high,
-            timestamp,
-            needs_timestamp,
-        });
+        self.lookups.round = Some(Round::new(wanted, needs_timestamp, now.instant));
         self.lookups.retry_at = None;
         Ok(())
     }
@@ -225,7 +181,10 @@ impl Shard {
         let Some(question) = self.lookups.asked.remove(&op) else {
             return Ok(());
         };
-        match self.store_answer(question, result) {
+        let Some(round) = &mut self.lookups.round else {
+            return Ok(());
+        };
+        match round.store(question, result) {
             Ok(()) => self.finish_round(now),
             Err(fault) => {
                 tracing::warn!(error = %fault, "Kafka did not answer where the partitions stand; they are asked for again.");
@@ -269,31 +228,6 @@ impl Shard {
         }
     }
 
-    fn store_answer(&mut self, question: Question, result: OpResult) -> Result<(), Fault> {
-        let Some(round) = &mut self.lookups.round else {
-            return Ok(());
-        };
-        match (question, result) {
-            (Question::Group, OpResult::GroupOffsets(offsets)) => {
-                round.group = Some(checked_group(offsets?)?);
-            }
-            (Question::Topics, OpResult::Topics(topics)) => {
-                round.topics = Some(checked_topics(topics?)?);
-            }
-            (Question::Low, OpResult::Offsets(offsets)) => {
-                round.low = Some(checked_offsets(offsets?)?);
-            }
-            (Question::High, OpResult::Offsets(offsets)) => {
-                round.high = Some(checked_offsets(offsets?)?);
-            }
-            (Question::Timestamp, OpResult::Offsets(offsets)) => {
-                round.timestamp = Some(checked_offsets(offsets?)?);
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-
     fn finish_round(&mut self, now: Now) {
         if !self.lookups.round.as_ref().is_some_and(Round::is_complete) {
             return;
@@ -304,37 +238,33 @@ impl Shard {
         if !self.know_cluster() {
             return self.end_round(now);
         }
-        self.topics
-            .on_described(round.topics.as_deref().unwrap_or_default());
+        let answers = round.answers();
+        self.topics.on_described(answers.topics());
         for key in &round.wanted {
             // What was asked before the partition came back may be older than what its last owner has committed.
             let asked = |slot: &super::Slot| slot.assigned_at <= round.since;
             if !self.slots.get(key).is_some_and(asked) {
                 continue;
             }
-            if let Some(start) = self.decide_in_round(&round, key) {
+            if let Some(start) = self.decide_in_round(&answers, key) {
                 self.on_start(key, start, now);
             }
         }
     }
 
     /// `None` where an answer says nothing about the partition; it is asked for again then.
-    fn decide_in_round(&self, round: &Round, key: &TopicPartition) -> Option<Start> {
-        let topics = round.topics.as_ref()?;
-        let topic = topics.iter().find(|topic| topic.topic == key.topic)?;
-        let group = round.group.as_ref()?.iter();
-        let of_topic = group.filter(|offset| offset.partition.topic == key.topic);
-        let group: Vec<Committed> = of_topic.map(committed).collect();
+    fn decide_in_round(&self, answers: &Answers<'_>, key: &TopicPartition) -> Option<Start> {
+        let topic = answers.topic(&key.topic)?;
         let facts = Arc::clone(&self.parts.facts.borrow());
         Some(decide_start(&Known {
             topic: &key.topic,
             partition: key.partition,
             topic_id: &topic.topic_id,
             partitions: topic.partitions,
-            group: &group,
-            low: offset_in(round.low.as_ref(), key)?,
-            high: offset_in(round.high.as_ref(), key)?,
-            at_timestamp: offset_in(round.timestamp.as_ref(), key),
+            group: answers.group(&key.topic),
+            low: answers.low(key)?,
+            high: answers.high(key)?,
+            at_timestamp: answers.at_timestamp(key),
             start_from: self.parts.config.kafka.start_from,
             tables: &self.known_tables(&facts),
             topics: &facts.topics,
@@ -389,43 +319,6 @@ impl Shard {
                 None
             };
         }
-    }
-}
-
-fn first_fault<'a>(faults: impl Iterator<Item = Option<&'a Fault>>) -> Result<(), Fault> {
-    faults
-        .flatten()
-        .next()
-        .map_or(Ok(()), |fault| Err(fault.clone()))
-}
-
-fn checked_group(offsets: Vec<GroupOffset>) -> Result<Vec<GroupOffset>, Fault> {
-    first_fault(offsets.iter().map(|offset| offset.fault.as_ref()))?;
-    Ok(offsets)
-}
-
-fn checked_topics(topics: Vec<TopicInfo>) -> Result<Vec<TopicInfo>, Fault> {
-    first_fault(topics.iter().map(|topic| topic.fault.as_ref()))?;
-    Ok(topics)
-}
-
-fn checked_offsets(offsets: Vec<OffsetResult>) -> Result<Vec<OffsetResult>, Fault> {
-    first_fault(offsets.iter().map(|offset| offset.fault.as_ref()))?;
-    Ok(offsets)
-}
-
-fn offset_in(results: Option<&Vec<OffsetResult>>, key: &TopicPartition) -> Option<i64> {
-    results?
-        .iter()
-        .find(|result| &result.partition == key)?
-        .offset
-}
-
-fn committed(offset: &GroupOffset) -> Committed {
-    Committed {
-        partition: offset.partition.partition,
-        offset: offset.offset,
-        metadata: offset.metadata.clone(),
     }
 }
 

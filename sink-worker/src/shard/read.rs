@@ -2,14 +2,16 @@
 //!
 //! Must not be here: the group, commits, cutting.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Instant;
 
-use clickhouse_sink_crds::worker_config::Tombstones;
+use clickhouse_sink_crds::worker_config::{Tombstones, WorkerConfig};
 
 use super::{Shard, ShardError, Slot};
 use crate::batch::{Fill, is_full};
 use crate::decode::Decoder;
-use crate::kafka::{Consumer, ErrorCode, Fault, Fetched, TopicPartition};
+use crate::kafka::{Consumer, ErrorCode, Fault, Fetched, PartitionHandle, TopicPartition};
 use crate::lane::{Lane, Record, Taken};
 use crate::session::Now;
 
@@ -24,79 +26,68 @@ struct ReadResult {
     fault: Option<Fault>,
 }
 
+/// One reading of all partitions: what it goes by, and what came of it so far.
+struct Reader<'a> {
+    consumer: &'a mut Consumer,
+    decoders: &'a mut HashMap<String, Decoder>,
+    config: &'a WorkerConfig,
+    declares: bool,
+    /// Bytes that the lanes may hold together.
+    budget: u64,
+    none_in_flight: bool,
+    /// The replay that may go on above the budget.
+    privileged: Option<TopicPartition>,
+    /// How full the lanes are together by now.
+    sum: Fill,
+    taken: Taken,
+    more: bool,
+    now: Instant,
+    troubles: Vec<(TopicPartition, Trouble)>,
+}
+
+/// Why a partition is not read on.
+enum Trouble {
+    Fault(Fault),
+    /// A replayed range holds so many bytes already.
+    TooLarge(u64),
+}
+
 impl Shard {
-    /// Reads every partition once; true where records came.
+    /// Reads every partition once, from another one each turn: where the budget ends, it ends for all in turn. True where
+    /// records came.
     pub(super) fn read_all(&mut self, now: Now) -> Result<bool, ShardError> {
-        let mut any = false;
-        let mut sum = self.fill();
+        let (declares, sum) = (self.declares(), self.fill());
         let privileged = self.privileged_replay();
-        for key in self.reading() {
-            let Some(before) = self.lane_fill(&key) else {
-                continue;
-            };
-            if !self.may_read(&key, &before, &sum, privileged.as_ref()) {
-                continue;
-            }
-            let Some(result) = self.read_slot(&key, &before, &sum, now.instant) else {
-                continue;
-            };
-            any |= result.taken.records > 0 || result.more;
-            self.count(&result.taken);
-            if let Some(fault) = &result.fault {
-                self.hold_on_fault(&key, fault, now)?;
-            }
-            let after = self.lane_fill(&key).unwrap_or_default();
-            sum = sum.without(&before).with(&after);
-            self.hold_where_too_large(&key, &after, now)?;
-        }
-        Ok(any)
-    }
-
-    /// Partitions that are read, from another one each turn: where the budget ends, it ends for all in turn.
-    fn reading(&self) -> Vec<TopicPartition> {
-        let reads = |slot: &Slot| {
-            let lane = slot.lane.as_ref();
-            slot.session.reads() && lane.is_some_and(|lane| !lane.is_replayed())
+        let mut reader = Reader {
+            consumer: &mut self.consumer,
+            decoders: &mut self.decoders,
+            config: &self.parts.config,
+            declares,
+            budget: self
+                .parts
+                .budget_bytes
+                .saturating_sub(self.in_flight.bytes()),
+            none_in_flight: self.in_flight.is_empty(),
+            privileged,
+            sum,
+            taken: Taken::default(),
+            more: false,
+            now: now.instant,
+            troubles: Vec::new(),
         };
-        let reading = self.slots.iter().filter(|(_, slot)| reads(slot));
-        let mut keys: Vec<TopicPartition> = reading.map(|(key, _)| key.clone()).collect();
-        if !keys.is_empty() {
-            let first = self.turns % keys.len();
-            keys.rotate_left(first);
+        let first = self.turns % self.slots.len().max(1);
+        for (key, slot) in self.slots.iter_mut().skip(first) {
+            reader.read_slot(key, slot);
         }
-        keys
-    }
-
-    fn lane_fill(&self, key: &TopicPartition) -> Option<Fill> {
-        self.slots.get(key)?.lane.as_ref().map(Lane::fill)
-    }
-
-    fn read_slot(
-        &mut self,
-        key: &TopicPartition,
-        lane: &Fill,
-        sum: &Fill,
-        now: Instant,
-    ) -> Option<ReadResult> {
-        let rows = if self.declares() { lane.rows } else { sum.rows };
-        let room = (self.parts.config.batch.max_rows as usize)
-            .saturating_sub(rows)
-            .clamp(1, RECORDS_PER_READ);
-        let tombstones = self.parts.config.format.tombstones;
-        let slot = self.slots.get_mut(key)?;
-        let mapping = slot.lane.as_ref()?.mapping();
-        let decoder = self
-            .decoders
-            .entry(mapping.hash.clone())
-            .or_insert_with(|| Decoder::new(std::sync::Arc::clone(&mapping.schema)));
-        Some(read_into(
-            &mut self.consumer,
-            slot,
-            decoder,
-            tombstones,
-            room,
-            now,
-        ))
+        for (key, slot) in self.slots.iter_mut().take(first) {
+            reader.read_slot(key, slot);
+        }
+        let (taken, more, troubles) = (reader.taken, reader.more, reader.troubles);
+        self.count(&taken);
+        for (key, trouble) in troubles {
+            self.hold_on(&key, &trouble, now)?;
+        }
+        Ok(taken.records > 0 || more)
     }
 
     fn count(&mut self, taken: &Taken) {
@@ -105,43 +96,25 @@ impl Shard {
     }
 
     /// A partition that cannot be read on keeps its place and says why; it is looked at again by itself.
-    fn hold_on_fault(
+    fn hold_on(
         &mut self,
         key: &TopicPartition,
-        fault: &Fault,
+        trouble: &Trouble,
         now: Now,
     ) -> Result<(), ShardError> {
-        if fault.code.is_informational() {
-            return Ok(());
-        }
-        tracing::warn!(topic = %key.topic, partition = key.partition, error = %fault, "A partition cannot be read on.");
+        let (reason, message) = match trouble {
+            Trouble::Fault(fault) => (
+                reason_of(fault.code),
+                format!("the partition cannot be read on: {fault}"),
+            ),
+            Trouble::TooLarge(needed) => (
+                "RangeLargerThanMemory",
+                too_large(*needed, self.parts.config.memory_limit_bytes),
+            ),
+        };
+        tracing::warn!(topic = %key.topic, partition = key.partition, reason, %message, "A partition cannot be read on.");
         if let Some(slot) = self.slots.get_mut(key) {
-            let message = format!("the partition cannot be read on: {fault}");
-            slot.session
-                .hold(reason_of(fault.code), String::new(), message, now);
-        }
-        self.stop_reading(key)
-    }
-
-    /// A replayed range ignores the budget, but not what the process may use at all.
-    fn hold_where_too_large(
-        &mut self,
-        key: &TopicPartition,
-        fill: &Fill,
-        now: Now,
-    ) -> Result<(), ShardError> {
-        let limit = self.parts.config.memory_limit_bytes.unwrap_or(u64::MAX);
-        let needed = fill.bytes + fill.bytes / 2;
-        if !self.replays(key) || needed <= limit {
-            return Ok(());
-        }
-        if let Some(slot) = self.slots.get_mut(key) {
-            let message = format!(
-                "expected a declared range that fits the memory limit of {limit} bytes, found one that needs more than {needed}; raise \
-                 the limit of the workers; it is read again by itself"
-            );
-            slot.session
-                .hold("RangeLargerThanMemory", String::new(), message, now);
+            slot.session.hold(reason, String::new(), message, now);
         }
         self.stop_reading(key)
     }
@@ -156,8 +129,7 @@ impl Shard {
 
     /// Bytes buffered: what is filled, and what is in flight with its encoded copy.
     pub(super) fn buffered_bytes(&self, fill: &Fill) -> u64 {
-        let in_flight: u64 = self.in_flight.values().sum();
-        fill.bytes + in_flight + in_flight / 2
+        fill.bytes + self.in_flight.bytes()
     }
 
     pub(super) fn over_budget(&self, fill: &Fill) -> bool {
@@ -176,46 +148,104 @@ impl Shard {
             .find(|(_, slot)| replays(slot))
             .map(|(key, _)| key.clone())
     }
+}
+
+impl Reader<'_> {
+    fn read_slot(&mut self, key: &TopicPartition, slot: &mut Slot) {
+        let Some(lane) = slot.lane.as_ref() else {
+            return;
+        };
+        let before = lane.fill();
+        let reads = slot.session.reads() && !lane.is_replayed();
+        if !reads || !self.may_read(key, lane, &before) {
+            return;
+        }
+        let result = self.read_into(slot, self.room(&before));
+        self.taken.records += result.taken.records;
+        self.taken.bytes += result.taken.bytes;
+        self.more |= result.more;
+        if let Some(fault) = result.fault.filter(|it| !it.code.is_informational()) {
+            self.troubles.push((key.clone(), Trouble::Fault(fault)));
+            return;
+        }
+        let Some(lane) = slot.lane.as_ref() else {
+            return;
+        };
+        let after = lane.fill();
+        self.sum = self.sum.without(&before).with(&after);
+        // A replayed range ignores the budget, but not what the process may use at all.
+        let needed = after.bytes + after.bytes / 2;
+        let limit = self.config.memory_limit_bytes.unwrap_or(u64::MAX);
+        if lane.is_replay() && needed > limit {
+            let trouble = Trouble::TooLarge(needed);
+            self.troubles.push((key.clone(), trouble));
+        }
+    }
 
     /// One batch may always be filled, however small the budget is.
-    fn may_read(
-        &self,
-        key: &TopicPartition,
-        lane: &Fill,
-        sum: &Fill,
-        privileged: Option<&TopicPartition>,
-    ) -> bool {
-        let over = self.over_budget(sum);
-        if self.replays(key) {
-            return !over || privileged == Some(key);
+    fn may_read(&self, key: &TopicPartition, lane: &Lane, own: &Fill) -> bool {
+        let over = self.sum.bytes >= self.budget;
+        if lane.is_replay() {
+            return !over || self.privileged.as_ref() == Some(key);
         }
-        let full = is_full(
-            if self.declares() { lane } else { sum },
-            &self.parts.config.batch,
-        );
-        let nothing_held = sum.covered == 0 && self.in_flight.is_empty();
+        let full = is_full(self.filled_by(own), &self.config.batch);
+        let nothing_held = self.sum.covered == 0 && self.none_in_flight;
         !full && (nothing_held || !over)
     }
 
-    fn replays(&self, key: &TopicPartition) -> bool {
-        let lane = self.slots.get(key).and_then(|slot| slot.lane.as_ref());
-        lane.is_some_and(Lane::is_replay)
+    /// The set that a record of this partition fills: the partition's own, or that of all.
+    const fn filled_by<'a>(&'a self, lane: &'a Fill) -> &'a Fill {
+        if self.declares { lane } else { &self.sum }
     }
+
+    fn room(&self, lane: &Fill) -> usize {
+        (self.config.batch.max_rows as usize)
+            .saturating_sub(self.filled_by(lane).rows)
+            .clamp(1, RECORDS_PER_READ)
+    }
+
+    fn read_into(&mut self, slot: &mut Slot, max: usize) -> ReadResult {
+        let Some(lane) = slot.lane.as_mut() else {
+            return ReadResult::default();
+        };
+        let mapping = lane.mapping();
+        if !self.decoders.contains_key(&mapping.hash) {
+            let decoder = Decoder::new(Arc::clone(&mapping.schema));
+            self.decoders.insert(mapping.hash.clone(), decoder);
+        }
+        let Some(decoder) = self.decoders.get_mut(&mapping.hash) else {
+            return ReadResult::default();
+        };
+        let tombstones = self.config.format.tombstones;
+        read_into(
+            self.consumer,
+            slot.handle,
+            (lane, decoder),
+            tombstones,
+            max,
+            self.now,
+        )
+    }
+}
+
+fn too_large(needed: u64, limit: Option<u64>) -> String {
+    format!(
+        "expected a declared range that fits the memory limit of {} bytes, found one that needs more than {needed}; raise the limit \
+         of the workers; it is read again by itself",
+        limit.unwrap_or(u64::MAX)
+    )
 }
 
 fn read_into(
     consumer: &mut Consumer,
-    slot: &mut Slot,
-    decoder: &mut Decoder,
+    handle: PartitionHandle,
+    (lane, decoder): (&mut Lane, &mut Decoder),
     tombstones: Tombstones,
     max: usize,
     now: Instant,
 ) -> ReadResult {
     let mut result = ReadResult::default();
-    let Some(lane) = slot.lane.as_mut() else {
-        return result;
-    };
-    let outcome = consumer.read_batch(slot.handle, max, |fetched| match fetched {
+    let outcome = consumer.read_batch(handle, max, |fetched| match fetched {
         Fetched::Record {
             offset,
             timestamp_ms,

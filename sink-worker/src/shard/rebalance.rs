@@ -32,16 +32,15 @@ impl Shard {
         let mut any = false;
         while let Some(event) = self.consumer.poll_main() {
             any = true;
+            // A revocation that was told before fetching was stopped is answered by that as far as librdkafka knows: the
+            // partitions may go to their next owner at once, so nothing of them is drained.
+            let answered = self.stopped_fetching || self.revocation.is_some();
             match event {
                 MainEvent::Assign(partitions) => self.on_assign(&partitions, now)?,
-                MainEvent::Revoke {
-                    partitions,
-                    lost: true,
-                } => self.on_lost(&partitions)?,
-                MainEvent::Revoke {
-                    partitions,
-                    lost: false,
-                } => self.on_revoke(partitions, now),
+                MainEvent::Revoke { partitions, lost } if lost || answered => {
+                    self.on_lost(&partitions)?;
+                }
+                MainEvent::Revoke { partitions, .. } => self.on_revoke(partitions, now),
                 MainEvent::RebalanceFailed(fault) => self.on_failed(&fault)?,
                 MainEvent::Error {
                     fault, fatal: true, ..
@@ -49,6 +48,7 @@ impl Shard {
                 MainEvent::Error { fault, .. } => log_error(&fault),
             }
         }
+        self.stopped_fetching = false;
         Ok(any)
     }
 
@@ -57,6 +57,11 @@ impl Shard {
         self.member = true;
         self.parts.metrics.rebalances.inc();
         tracing::info!(partitions = partitions.len(), "Partitions were assigned.");
+        // A drain that librdkafka takes to be over, whatever ended it, and partitions that it gives anew.
+        let known = partitions.iter().filter(|key| self.slots.contains_key(key));
+        let over = self.with_revoked(known.cloned().collect());
+        self.stopped_fetching |= !over.is_empty();
+        self.release(&over)?;
         self.consumer.incremental_assign(&[])?;
         for key in partitions {
             let handle = self.consumer.split(key)?;
@@ -95,14 +100,22 @@ impl Shard {
         });
     }
 
-    /// The broker has given the partitions away already: nothing of them is committed.
+    /// The partitions were given away already, or may be: nothing more of them is committed.
     fn on_lost(&mut self, partitions: &[TopicPartition]) -> Result<(), ShardError> {
         self.parts.metrics.rebalances.inc();
         tracing::warn!(
             partitions = partitions.len(),
             "Partitions were lost and are dropped without a commit."
         );
-        self.release(partitions)
+        self.release(&self.with_revoked(partitions.to_vec()))
+    }
+
+    /// These, and those that are being drained: librdkafka has one revocation at a time, so that it takes an earlier one
+    /// for answered when it tells of the next event.
+    fn with_revoked(&self, mut partitions: Vec<TopicPartition>) -> Vec<TopicPartition> {
+        let revoked = self.revocation.iter().flat_map(|it| &it.partitions);
+        partitions.extend(revoked.cloned());
+        partitions
     }
 
     /// librdkafka has given everything up; it joins again by itself.
@@ -114,6 +127,9 @@ impl Shard {
 
     /// Gates first, then the partitions: a commit sent later could overwrite the next owner's.
     fn release(&mut self, partitions: &[TopicPartition]) -> Result<(), ShardError> {
+        if partitions.is_empty() {
+            return Ok(());
+        }
         for key in partitions {
             if let Some(mut slot) = self.slots.remove(key) {
                 slot.close();
@@ -121,7 +137,7 @@ impl Shard {
         }
         self.consumer.incremental_unassign(partitions)?;
         self.revocation = None;
-        Ok(())
+        self.stop_idle_fetches()
     }
 
     /// Gives drained partitions up.

@@ -26,7 +26,7 @@ impl Shard {
                 last,
             } => {
                 if last {
-                    self.in_flight.remove(&batch);
+                    self.in_flight.remove(batch);
                 }
                 for (partition, start, end) in ranges {
                     self.on_acknowledged(&partition, start, end, now);
@@ -46,11 +46,11 @@ impl Shard {
                 reason,
                 message,
             } => {
-                self.in_flight.remove(&batch);
+                self.in_flight.remove(batch);
                 self.on_stopped(&partition, (start, end), reason, message, now)?;
             }
             Report::Dropped { batch } => {
-                self.in_flight.remove(&batch);
+                self.in_flight.remove(batch);
             }
             Report::GapsRecorded { partition } => self.on_gaps_recorded(&partition, now),
             Report::Window { partition, mode } => self.on_window(&partition, mode),

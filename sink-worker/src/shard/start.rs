@@ -13,8 +13,8 @@ use crate::lane::Lane;
 use crate::session::position::{Gap, Start};
 use crate::session::{Now, ReplayMode, State};
 
-/// Replays that are fetched at the same time; the others wait for their turn.
-const REPLAYS_AT_ONCE: usize = 16;
+/// Replays that are asked about and fetched at the same time; the others wait for their turn.
+const REPLAYS_AT_ONCE: usize = 32;
 /// Every attempt of an earlier session has ended this long after its last possible start and its timeout.
 const ATTEMPT_MARGIN: Duration = Duration::from_secs(5);
 
@@ -88,20 +88,29 @@ impl Shard {
         let idle: Vec<TopicPartition> = self
             .slots
             .iter()
-            .filter(|(_, slot)| {
+            .filter(|(key, slot)| {
                 slot.lane.is_none()
+                    && !self.fetched_idly.contains(*key)
                     && matches!(slot.session.state(), State::Replaying | State::Running)
             })
             .map(|(key, _)| key.clone())
             .collect();
         let mut replays = self.replaying();
         for key in idle {
-            self.ask_window(&key, now);
-            if self.start_lane(&key, replays < REPLAYS_AT_ONCE, now)? {
+            let has_turn = replays < REPLAYS_AT_ONCE;
+            if has_turn {
+                self.ask_window(&key, now);
+            }
+            if self.start_lane(&key, has_turn, now)? || (has_turn && self.waits_for_window(&key)) {
                 replays += 1;
             }
         }
         Ok(())
+    }
+
+    fn waits_for_window(&self, key: &TopicPartition) -> bool {
+        let slot = self.slots.get(key);
+        slot.is_some_and(|slot| slot.window_asked && slot.session.wants_window().is_some())
     }
 
     fn replaying(&self) -> usize {
@@ -145,13 +154,35 @@ impl Shard {
     }
 
     /// Stops fetching a partition whose session does not read any more.
+    ///
+    /// Not while a revocation is drained: librdkafka would take it for the answer, and give away what is still ours.
     pub(super) fn stop_reading(&mut self, key: &TopicPartition) -> Result<(), ShardError> {
         let Some(slot) = self.slots.get_mut(key) else {
             return Ok(());
         };
-        if slot.lane.take().is_some() {
-            self.consumer
-                .incremental_unassign(std::slice::from_ref(key))?;
+        if slot.lane.take().is_none() {
+            return Ok(());
+        }
+        if self.revocation.is_some() {
+            self.fetched_idly.insert(key.clone());
+            return Ok(());
+        }
+        self.stopped_fetching = true;
+        self.consumer
+            .incremental_unassign(std::slice::from_ref(key))?;
+        Ok(())
+    }
+
+    /// Stops fetching what waited for a revocation to end.
+    pub(super) fn stop_idle_fetches(&mut self) -> Result<(), ShardError> {
+        let idle = std::mem::take(&mut self.fetched_idly);
+        let idle: Vec<TopicPartition> = idle
+            .into_iter()
+            .filter(|key| self.slots.contains_key(key))
+            .collect();
+        if !idle.is_empty() {
+            self.stopped_fetching = true;
+            self.consumer.incremental_unassign(&idle)?;
         }
         Ok(())
     }

@@ -144,7 +144,7 @@ fn build_sink(bootstrap: &str, url: &str, protocol: GroupProtocol) -> SinkBuilde
         .set("table.columns", columns)
         .set("batch.maxRows", 2_000)
         .set("batch.lingerMilliseconds", 250)
-        .set("delivery.insertTimeoutSeconds", 10)
+        .set("delivery.insertTimeoutSeconds", 20)
         .set("shutdown.finalFlushTimeoutSeconds", 5)
         .set("workers.memoryBudget", "64Mi")
 }

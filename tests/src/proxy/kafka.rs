@@ -16,6 +16,8 @@ use anyhow::{Context, Result, bail};
 use super::{Acceptor, Streams, lock};
 use crate::stack::kafka::FaultPort;
 
+mod edit;
+
 /// Longer frames are taken for a broken connection.
 const MAX_FRAME: usize = 256 << 20;
 
@@ -61,6 +63,10 @@ pub enum KafkaFault {
     HoldRequests(ApiKey),
     /// Requests of this kind reach the broker; their replies are kept until the fault is changed.
     HoldReplies(ApiKey),
+    /// Commits reach the broker; their replies say this error for every partition.
+    RefuseCommits(i16),
+    /// What was committed beside an offset is told as if somebody had written something else.
+    SpoilMetadata,
 }
 
 impl KafkaFault {
@@ -70,6 +76,17 @@ impl KafkaFault {
 
     fn holds_reply(self, key: Option<ApiKey>) -> bool {
         self == Self::Hang || key.is_some_and(|key| self == Self::HoldReplies(key))
+    }
+
+    /// The reply as the client gets it.
+    fn edit(self, key: Option<ApiKey>, frame: Vec<u8>) -> io::Result<Vec<u8>> {
+        match (self, key) {
+            (Self::RefuseCommits(code), Some(ApiKey::OFFSET_COMMIT)) => {
+                edit::refuse_commit(frame, code).ok_or_else(|| io::ErrorKind::InvalidData.into())
+            }
+            (Self::SpoilMetadata, Some(ApiKey::OFFSET_FETCH)) => Ok(edit::blank(frame, b"cs1;")),
+            _ => Ok(frame),
+        }
     }
 }
 
@@ -256,6 +273,7 @@ impl Shared {
                 lock(&connection.kept_replies).push((key, frame));
                 continue;
             }
+            let frame = fault.edit(key, frame)?;
             drop(fault);
             (&connection.client).write_all(&frame)?;
         }

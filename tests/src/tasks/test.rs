@@ -11,12 +11,15 @@ use std::io::{BufRead, BufReader};
 use std::process::{ChildStdout, Command, ExitCode, Stdio};
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
+use clickhouse_sink_crds::worker_config::{GroupProtocol, Guarantee};
 
+use super::chaos::draw_seed;
 use super::lint;
 use super::simulate;
 use super::stage::{Stages, cargo, finish, run_command};
+use crate::chaos::{self, Options};
 use crate::process::{end_all_on_signal, spawn};
 use crate::stack::Stack;
 
@@ -94,10 +97,44 @@ fn run_stages(args: &TestArgs, stages: &mut Stages) -> Result<(Counts, bool)> {
         run_tests(command, deadline, &mut counts)
     });
     drop(stack);
-    if let Err(error) = &outcome {
+    let chaos = if args.args.is_empty() {
+        stages.run("chaos", 12, |_| run_chaos())
+    } else {
+        Ok(())
+    };
+    let faults = [&outcome, &chaos].map(|outcome| outcome.as_ref().err());
+    for error in faults.into_iter().flatten() {
         eprintln!("error: {error:#}");
     }
-    Ok((counts, outcome.is_ok()))
+    Ok((counts, outcome.is_ok() && chaos.is_ok()))
+}
+
+/// Both group protocols, and the control that shows that the same chaos makes copies without the promise.
+fn run_chaos() -> Result<()> {
+    let once = Options {
+        seed: draw_seed(),
+        ..Options::default()
+    };
+    // The copies show soon enough: a shorter run of the same seed.
+    let control = Options {
+        guarantee: Guarantee::AtLeastOnce,
+        records: 150_000,
+        kills: 12,
+        ..once
+    };
+    let consumer = Options {
+        records: 250_000,
+        kills: 15,
+        protocol: GroupProtocol::Consumer,
+        ..once
+    };
+    for options in [once, control, consumer] {
+        ensure!(
+            chaos::run(&options)?,
+            "the chaos found a fault: {options:?}"
+        );
+    }
+    Ok(())
 }
 
 fn select_tests(args: &[String]) -> Vec<String> {

@@ -2,8 +2,14 @@
 //!
 //! Must not be here: `ClickHouse` that is away (`outage.rs`).
 
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
 use clickhouse_sink_tests::proxy::{ApiKey, KafkaFault};
-use clickhouse_sink_tests::wait::eventually_eq;
+use clickhouse_sink_tests::wait::{eventually, eventually_eq};
+use clickhouse_sink_worker::kafka::{
+    Consumer, ConsumerSettings, ErrorCode, OpResult, Waker, render_config,
+};
 
 use crate::support::{SOON, Scene, metric, wait_read};
 
@@ -54,4 +60,43 @@ fn a_worker_that_was_cut_off_beyond_its_session_joins_again_and_reads_again_what
     assert_eq!(worker.program.term_and_wait(SOON).unwrap(), 0);
     scene.wait_committed(&[3, 3]);
     assert_eq!(scene.rows(), (6, 5));
+}
+
+#[test]
+fn a_question_that_nobody_answered_in_time_does_not_end_the_process_when_the_coordinator_is_back() {
+    let scene = Scene::new("late_coordinator", 1);
+    let kafka = scene.env.kafka_proxy().unwrap();
+    kafka.set(KafkaFault::Cut);
+    let settings = ConsumerSettings::new(
+        vec![kafka.bootstrap().to_owned()],
+        &scene.group,
+        "asks_late",
+    );
+    let mut consumer =
+        Consumer::open(&render_config(&settings), Waker::for_current_thread()).unwrap();
+    let mut ask = || {
+        let asked = consumer.list_group_offsets(&scene.group, None).unwrap();
+        let answer = || {
+            let (op, answer) = consumer.poll_ops().context("no answer yet")?;
+            ensure!(op == asked, "the answer to another question");
+            Ok(answer)
+        };
+        eventually(SOON, "an answer", answer).unwrap()
+    };
+    let unanswered = ask();
+    let timed_out =
+        matches!(&unanswered, OpResult::GroupOffsets(Err(fault)) if fault.code == ErrorCode(-185));
+    assert!(timed_out, "{unanswered:?}");
+    kafka.pass();
+    // The coordinator is found and the connection to it is up: what was asked for then must not be waiting any more.
+    let answered = ask();
+    assert!(
+        matches!(&answered, OpResult::GroupOffsets(Ok(_))),
+        "{answered:?}"
+    );
+    let later = Instant::now() + Duration::from_secs(3);
+    while Instant::now() < later {
+        assert!(matches!(ask(), OpResult::GroupOffsets(Ok(_))));
+        std::thread::park_timeout(Duration::from_millis(100));
+    }
 }

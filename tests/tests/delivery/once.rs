@@ -15,8 +15,10 @@ use serde_json::{Value, json};
 
 use crate::support::{SOON, Scene, metric, worker_config};
 
+mod broker;
 mod changed;
 mod declared;
+mod late;
 mod members;
 mod moved;
 mod others;

@@ -24,7 +24,7 @@ use crate::decode::{Decoder, RecordPosition};
 use crate::insert::class::Failure;
 use crate::insert::questions::TableQuestions;
 use crate::insert::run::{InsertContext, RecordSource};
-use crate::insert::{Inserter, Report};
+use crate::insert::{Inserter, Report, WindowAnswers};
 use crate::kafka::Waker;
 use crate::mapping::Mapping;
 use crate::metrics::Metrics;
@@ -129,6 +129,7 @@ impl Scene {
             attempt_ends_after: Duration::from_millis(100),
             earlier_attempts_end_after: Duration::from_millis(200),
             table: TableWatch::always_as_declared(),
+            window_answers: WindowAnswers::default(),
             questions: Arc::clone(&table) as Arc<dyn TableQuestions>,
             places: Arc::clone(&places),
             troubles: Arc::default(),

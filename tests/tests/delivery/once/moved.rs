@@ -198,3 +198,36 @@ fn a_live_worker_holds_a_topic_that_was_made_again_under_it() {
         });
     assert_eq!(worker.program.term_and_wait(SOON).unwrap(), 0);
 }
+
+#[test]
+fn a_live_worker_that_may_skip_reads_a_topic_that_was_made_again_from_its_start_and_records_the_gap()
+ {
+    let once = Once::new("recreated_skip", 1, Classic);
+    once.make_table();
+    once.scene.produce_stats(0, 0, 6);
+    let mut config = once.config();
+    config.kafka.on_data_loss = OnDataLoss::SkipAndRecord;
+    let topic_id = {
+        once.finish_on("first", &config, &[6]);
+        once.scene.metadata().remove(0).topic_id
+    };
+    // The facts tell a topic that was made again from one that is new, where the broker has dropped the positions too.
+    config.facts_path = Some(facts(&once, &topic_id));
+    let mut worker = once.worker_on("worker", &config);
+    once.scene.produce_stats(0, 6, 9);
+    once.wait_plans(&[(9, &[])]);
+    let epoch = once.scene.metadata().remove(0).epoch;
+    let (kafka, topic) = (once.scene.env.kafka(), &once.scene.topic);
+    kafka.delete_topic(topic).unwrap();
+    kafka.create_topic(topic, 1, &[]).unwrap();
+    once.scene.produce_stats(0, 9, 12);
+    once.wait_plans(&[(3, &[])]);
+    let after = once.scene.metadata().remove(0);
+    assert_ne!((after.epoch, after.topic_id), (epoch, topic_id));
+    // Nine records of the old topic and three of the new one, each once.
+    let select = "SELECT count() AS rows, uniqExact(event_id) AS events FROM vision_events";
+    let found = once.scene.client().rows(select).unwrap();
+    assert_eq!(found, [json!({ "rows": 12, "events": 12 })]);
+    assert_eq!(once.inserts_dropped(), 0);
+    assert_eq!(worker.program.term_and_wait(SOON).unwrap(), 0);
+}
