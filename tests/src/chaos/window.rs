@@ -67,6 +67,13 @@ impl Storm<'_> {
         let retried = self.tally.insert_retries.sum() - retried;
         self.tally.troubled(RETRIED, retried);
         self.scene.set_window(WINDOW)?;
+        // What was pushed out of the small window does not come back: no range of that time may need its token now.
+        let large = server_seconds(&self.scene)?;
+        self.pump_until(
+            Duration::from_mins(2),
+            "every plan is younger than the large window",
+            |storm| storm.plans_are_younger(large),
+        )?;
         self.network.set_calm(false);
         Ok(())
     }
