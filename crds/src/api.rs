@@ -23,14 +23,19 @@ pub use limits::{
     ShutdownSpec, WorkersSpec,
 };
 pub use table::{
-    ColumnSpec, DdlMode, EngineSpec, METADATA_COLUMNS, MergeTreeSpec, MetadataColumnsMode,
-    MetadataColumnsSpec, ReplacingMergeTreeSpec, TableSpec,
+    ColumnSpec, DdlMode, EngineSpec, IndexSpec, METADATA_COLUMNS, MergeTreeSpec,
+    MetadataColumnsMode, MetadataColumnsSpec, ReplacingMergeTreeSpec, TableSpec,
+};
+
+pub use views::{
+    Backfill, DeletionPolicy, DerivedSpec, FlatViewColumn, FlatViewSpec, ReadMode, WideningPolicy,
 };
 
 mod clickhouse;
 mod kafka;
 mod limits;
 mod table;
+mod views;
 
 /// Group of the API.
 pub const GROUP: &str = "clickhouse-sink.io";
@@ -80,6 +85,17 @@ pub struct ClickHouseSinkSpec {
     pub clickhouse: ClickHouseSpec,
     /// The table that rows go to, and how a record becomes a row.
     pub table: TableSpec,
+    /// Tables that a materialized view fills from `table`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
+    pub derived: Vec<DerivedSpec>,
+    /// The view that people read; by default there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flat_view: Option<FlatViewSpec>,
+    /// What becomes of the tables when the sink is deleted: `Retain` touches nothing, `Delete` drops what this sink created.
+    #[serde(default)]
+    pub deletion_policy: DeletionPolicy,
     /// When a batch is cut, whichever limit is reached first.
     #[serde(default)]
     pub batch: BatchSpec,

@@ -9,6 +9,11 @@ pub const ANNOTATION_RESTART: &str = "clickhouse-sink.io/restart";
 /// Annotation: `disabled` stops the operator's hand on this sink.
 pub const ANNOTATION_RECONCILE: &str = "clickhouse-sink.io/reconcile";
 
+/// Annotation: the recorded uid of another owner whose tables this sink may take over.
+pub const ANNOTATION_ADOPT: &str = "clickhouse-sink.io/adopt";
+/// Annotation: the generation whose definition of the flat view stands, whatever its lineage says.
+pub const ANNOTATION_PROMOTE_VIEW: &str = "clickhouse-sink.io/promote-view";
+
 /// Conditions of a sink.
 pub mod condition {
     /// The spec is valid, the table as declared, workers are there, no partition is held.
@@ -17,6 +22,8 @@ pub mod condition {
     pub const SPEC_VALID: &str = "SpecValid";
     /// The table is as declared.
     pub const SCHEMA_IN_SYNC: &str = "SchemaInSync";
+    /// The flat view shows this generation's definition.
+    pub const FLAT_VIEW_CURRENT: &str = "FlatViewCurrent";
     /// Workers run and answer.
     pub const WORKERS_AVAILABLE: &str = "WorkersAvailable";
     /// The table remembers its INSERTs long enough to know a replay again.

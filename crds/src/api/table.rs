@@ -8,6 +8,7 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::views::WideningPolicy;
 use crate::worker_config::{OnError, OnMissing, TimeUnit};
 
 /// Columns that say where a row came from, in their order.
@@ -48,6 +49,9 @@ pub struct TableSpec {
     #[serde(default = "default_recheck")]
     #[schemars(range(min = 1, max = 86400))]
     pub recheck_period_seconds: i32,
+    /// What is done where a declared type is wider than the column's, in `auto`: `Refuse` reports it, `Mutate` widens the column, which rewrites its data.
+    #[serde(default)]
+    pub widening_policy: WideningPolicy,
     /// Engine of the table, exactly one; it cannot be changed.
     pub engine: EngineSpec,
     /// Partition key, one expression such as `toYYYYMM(ts)`; it cannot be changed.
@@ -67,6 +71,11 @@ pub struct TableSpec {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 64), schema_with = "settings_schema")]
     pub settings: BTreeMap<String, String>,
+    /// Data-skipping indexes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
+    pub indexes: Vec<IndexSpec>,
     /// Columns in their order.
     #[schemars(length(min = 1, max = 1000))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
@@ -142,6 +151,10 @@ pub struct ColumnSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub comment: Option<String>,
+    /// Compression codec, for example `Delta(8), ZSTD(1)`; by default the server's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 256))]
+    pub codec: Option<String>,
     /// Path of the value in the record, its parts joined by dots and a part with dots in double quotes; by default the column's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024))]
@@ -155,6 +168,30 @@ pub struct ColumnSpec {
     /// Unit of plain numbers in a date or time column, counted from 1970; without it such numbers are rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<TimeUnit>,
+}
+
+/// A data-skipping index.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct IndexSpec {
+    /// Name of the index.
+    #[schemars(length(min = 1, max = 128), regex(pattern = r"^[^\x00-\x1f]+$"))]
+    pub name: String,
+    /// Expression over the table's columns.
+    #[schemars(length(min = 1, max = 1024))]
+    pub expression: String,
+    /// Type of the index, for example `bloom_filter(0.01)`, `minmax`, `set(100)`.
+    #[serde(rename = "type")]
+    #[schemars(length(min = 1, max = 256))]
+    pub index_type: String,
+    /// Granules that one entry of the index covers.
+    #[serde(default = "default_granularity")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub granularity: i32,
+}
+
+const fn default_granularity() -> i32 {
+    1
 }
 
 /// Columns that say where a row came from.
@@ -187,7 +224,7 @@ impl Default for MetadataColumnsSpec {
     }
 }
 
-fn settings_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+pub(super) fn settings_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({
         "type": "object",
         "additionalProperties": { "type": "string", "maxLength": 256 },
