@@ -8,8 +8,9 @@ use clap::Parser as _;
 use clickhouse_sink_operator::cli::{Cli, Command, EXIT_WAREHOUSE, LogFormat};
 use clickhouse_sink_operator::lint::run_lint;
 use clickhouse_sink_operator::local::replay::run_replay;
+use clickhouse_sink_operator::local::run_local;
 use clickhouse_sink_operator::local::screen::Screen;
-use clickhouse_sink_operator::local::{run_local, run_plan};
+use clickhouse_sink_operator::local::show_plan::run_plan;
 use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
