@@ -164,7 +164,7 @@ fn standard_input_is_read_where_the_file_is_a_dash() {
     let run = run(&["-f", "-"], &text);
     assert_eq!(run.code, 2);
     assert!(
-        run.stdout.starts_with("-:6:3: error: spec.replicas: "),
+        run.stdout.starts_with("-:8:3: error: spec.replicas: "),
         "{}",
         run.stdout
     );

@@ -38,6 +38,9 @@ fn check_names(spec: &ClickHouseSinkSpec) -> Vec<Violation> {
                 "expected another name, found `{name}`, where the operator notes what it made; rename it"
             )
         } else if let Some(other) = taken.get(&name) {
+            if is_told_by_cel(what, other) {
+                continue;
+            }
             format!(
                 "expected a name of its own for {what}, found `{name}`, the name of {other}; rename one"
             )
@@ -48,6 +51,11 @@ fn check_names(spec: &ClickHouseSinkSpec) -> Vec<Violation> {
         violations.push(Violation::new(&path, &message));
     }
     violations
+}
+
+/// Pairs of names that the CRD's own rules compare.
+fn is_told_by_cel(what: &str, other: &str) -> bool {
+    other == "the table" || (what == "the flat view" && other != "the rejected table")
 }
 
 /// Path, name, and what it is the name of.
