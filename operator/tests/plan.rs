@@ -100,9 +100,11 @@ impl Drop for Paper {
     }
 }
 
-/// Without the revision, which is a hash of the whole configuration.
-fn without_revision(text: &str) -> String {
-    let lines = text.lines().map(|line| match line.rsplit_once(' ') {
+/// Of each statement the first line, and without the revision, which is a hash of the whole configuration.
+fn outline(text: &str) -> String {
+    let is_inside = |line: &&str| line.starts_with("    ") && !line.starts_with("    CREATE ");
+    let lines = text.lines().filter(|line| !is_inside(line));
+    let lines = lines.map(|line| match line.rsplit_once(' ') {
         Some((before, _)) if line.starts_with("workers: ") => format!("{before} REVISION\n"),
         _ => format!("{line}\n"),
     });
@@ -114,7 +116,7 @@ fn a_plan_shows_its_steps_with_their_sql_and_makes_nothing() {
     let paper = Paper::new("toYYYYMM(ts)");
     let (code, text) = paper.text();
     assert_eq!(code, Some(0), "{text}");
-    insta::assert_snapshot!("steps", without_revision(&text));
+    insta::assert_snapshot!("steps", outline(&text));
     let (code, plans) = paper.json();
     assert_eq!(code, Some(0), "{plans}");
     let plan = &plans["plans"][0];
