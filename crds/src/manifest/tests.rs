@@ -107,7 +107,7 @@ fn errors_show_line_column_field_and_remedy() {
         wrong("    orderBy: [id]\n", "    orderBy: [id]\n    ddl: Auto\n"),
         wrong(
             "spec:\n",
-            "spec:\n  replicas: 1000\n  deletionPolicy: Retain\n",
+            "spec:\n  replicas: 1000\n  colour: red\n",
         ),
         wrong(
             "- { name: n, type: UInt8 }",
