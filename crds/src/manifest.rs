@@ -226,8 +226,13 @@ fn read_document(document: &Document) -> (Option<Manifest>, Vec<Violation>) {
 fn refuse_kind(version: &str, kind: &str) -> Violation {
     let is_meant = version.starts_with(GROUP) || nearest(kind, &[KIND]).is_some();
     let rule = if is_meant { SCHEMA } else { OTHER_KIND };
+    let found = if kind.is_empty() {
+        "none".to_owned()
+    } else {
+        format!("`{kind}`")
+    };
     let message = format!(
-        "expected kind `{KIND}` or `Secret` (apiVersion: v1), found `{kind}`; keep other objects in files of their own"
+        "expected kind `{KIND}` or `Secret` (apiVersion: v1), found {found}; keep other objects in files of their own"
     );
     Violation::new("kind", &message).of_rule(rule)
 }

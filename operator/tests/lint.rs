@@ -171,6 +171,17 @@ fn standard_input_is_read_where_the_file_is_a_dash() {
 }
 
 #[test]
+fn other_documents_are_told_and_a_misspelt_sink_is_an_error() {
+    let values = report(&["-f", "-"], "replicaCount: 1\n");
+    assert_eq!(rules(&values), ["NoSink", "OtherKind"]);
+    let list = report(&["-f", "-"], "- 1\n");
+    assert_eq!(rules(&list), ["NoSink", "OtherKind"]);
+    let misspelt = "apiVersion: clickhouse-sink.io/v1alpha1\nkind: ClickHouseSnk\n";
+    assert_eq!(rules(&report(&["-f", "-"], misspelt)), ["Schema"]);
+    assert_eq!(rules(&report(&["-f", "-"], "")), ["NoSink"]);
+}
+
+#[test]
 fn a_folder_stands_for_its_yaml_files_and_an_empty_one_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();

@@ -85,7 +85,12 @@ pub fn lint_sources(sources: &[Source], allowed: &[String]) -> Report {
     }
     let is_sink = |(_, document): &&(usize, Inspected)| document.kind == KIND;
     let sinks = documents.iter().filter(is_sink).count();
-    if sinks == 0 && findings.is_empty() {
+    // Where something could not be read, or is misspelt, the sinks may be there.
+    let is_wrong = |(_, document): &(usize, Inspected)| {
+        let mut errors = document.errors.iter();
+        errors.any(|error| error.rule != names::OTHER_KIND)
+    };
+    if sinks == 0 && findings.is_empty() && !documents.iter().any(is_wrong) {
         findings.push((0, build_no_sink(sources)));
     }
     for (index, document) in &documents {
