@@ -67,6 +67,24 @@ pub const MAX_NAME_LENGTH: usize = 52;
 #[x_kube(validation = Rule::new(
     "!has(self.deadLetter.table) || !has(self.deadLetter.table.name) || self.deadLetter.table.name != self.table.name"
 ).message("`deadLetter.table.name` must be another table than `table.name`").field_path(".deadLetter.table.name"))]
+#[x_kube(validation = Rule::new(
+    "!has(self.derived) || self.derived.all(d, d.name != self.table.name && d.name + '_mv' != self.table.name)"
+).message("names of `derived`, and their materialized views `<name>_mv`, must be others than `table.name`").field_path(".derived"))]
+#[x_kube(validation = Rule::new(
+    "!has(self.derived) || self.table.metadataColumns.mode == 'All' || self.derived.all(d, d.backfill != 'Once')"
+).message("`backfill: Once` needs `table.metadataColumns.mode: All`: by them it takes each row once").field_path(".derived"))]
+#[x_kube(validation = Rule::new(
+    "!has(self.flatView) || (self.flatView.name != self.table.name && (!has(self.derived) || self.derived.all(d, d.name != self.flatView.name && d.name + '_mv' != self.flatView.name)))"
+).message("`flatView.name` must be another name than those of the tables and materialized views").field_path(".flatView.name"))]
+#[x_kube(validation = Rule::new(
+    "!has(self.flatView) || !has(self.flatView.source) || self.flatView.source == self.table.name || (has(self.derived) && self.derived.exists(d, d.name == self.flatView.source))"
+).message("`flatView.source` must be `table.name` or the name of one of `derived`").field_path(".flatView.source"))]
+#[x_kube(validation = Rule::new(
+    "!has(self.flatView) || !has(self.flatView.read) || self.flatView.read == 'Plain' || (!has(self.flatView.source) || self.flatView.source == self.table.name ? has(self.table.engine.replacingMergeTree) : !has(self.derived) || self.derived.all(d, d.name != self.flatView.source || has(d.engine.replacingMergeTree)))"
+).message("`Final` and `LatestBy` need a source with `replacingMergeTree`: another engine has no versions").field_path(".flatView.read"))]
+#[x_kube(validation = Rule::new(
+    "!has(self.derived) || !has(oldSelf.derived) || self.derived.all(d, oldSelf.derived.all(o, o.name != d.name || (o.engine == d.engine && has(o.partitionBy) == has(d.partitionBy) && (!has(d.partitionBy) || o.partitionBy == d.partitionBy) && has(o.orderBy) == has(d.orderBy) && (!has(d.orderBy) || o.orderBy == d.orderBy))))"
+).message("`engine`, `partitionBy` and `orderBy` of a derived table cannot be changed: derive another one under another name").field_path(".derived"))]
 #[serde(rename_all = "camelCase")]
 pub struct ClickHouseSinkSpec {
     /// Number of workers; 0 stops reading and keeps every position.

@@ -2,6 +2,10 @@
 //!
 //! Must not be here: SQL statements; the server has the last word on every expression.
 
+pub use names::{identifiers, terms, words};
+
+mod names;
+
 /// Functions whose value changes from call to call, in lower case; all that begin with `rand` come on top.
 const VOLATILE: [&str; 29] = [
     "blocknumber",
@@ -103,12 +107,10 @@ pub fn normalise_key(key: &str) -> String {
     }
 }
 
-/// The names that are followed by a bracket.
-fn calls(expression: &str) -> Vec<&str> {
-    let solid: Vec<_> = pieces(expression)
-        .into_iter()
-        .filter(|(_, piece)| *piece != Piece::Space)
-        .collect();
+/// The functions that it calls: names that are followed by a bracket.
+#[must_use]
+pub fn calls(expression: &str) -> Vec<&str> {
+    let solid = solid_pieces(expression);
     let call = |pair: &[(&'_ str, Piece)]| pair[0].1 == Piece::Name && pair[1].0 == "(";
     solid
         .windows(2)
@@ -138,6 +140,12 @@ fn pieces(expression: &str) -> Vec<(&str, Piece)> {
         rest = behind;
     }
     pieces
+}
+
+/// The pieces without white space.
+fn solid_pieces(expression: &str) -> Vec<(&str, Piece)> {
+    let pieces = pieces(expression).into_iter();
+    pieces.filter(|(_, piece)| *piece != Piece::Space).collect()
 }
 
 fn next_piece(rest: &str, first: char) -> (usize, Piece) {

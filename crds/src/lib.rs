@@ -13,6 +13,7 @@ pub mod data_type;
 pub mod expression;
 pub mod facts;
 pub mod fingerprint;
+pub mod lint;
 pub mod manifest;
 pub mod names;
 pub mod nearest;

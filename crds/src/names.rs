@@ -13,6 +13,8 @@ pub const ANNOTATION_RECONCILE: &str = "clickhouse-sink.io/reconcile";
 pub const ANNOTATION_ADOPT: &str = "clickhouse-sink.io/adopt";
 /// Annotation: the generation whose definition of the flat view stands, whatever its lineage says.
 pub const ANNOTATION_PROMOTE_VIEW: &str = "clickhouse-sink.io/promote-view";
+/// Annotation: lint rules that are not reported for this sink, with commas between them.
+pub const ANNOTATION_LINT_ALLOW: &str = "clickhouse-sink.io/lint-allow";
 
 /// Conditions of a sink.
 pub mod condition {

@@ -10,6 +10,7 @@ use kube::core::cel::Validator;
 use serde_json::Value;
 
 use crate::api::ClickHouseSink;
+use crate::lint::names::CEL_RULE;
 use crate::violation::Violation;
 
 pub use check::check_schema;
@@ -88,7 +89,7 @@ pub fn check_cel(resource: &Value, old: Option<&Value>) -> Vec<Violation> {
     errors
         .into_vec()
         .into_iter()
-        .map(|error| Violation::new(&error.field_path, &error.message))
+        .map(|error| Violation::new(&error.field_path, &error.message).of_rule(CEL_RULE))
         .collect()
 }
 

@@ -11,6 +11,7 @@ use crate::violation::Violation;
 mod columns;
 mod limits;
 mod table;
+mod views;
 
 pub use limits::MAX_INSERT_BYTES;
 
@@ -27,6 +28,7 @@ pub fn validate(sink: &ClickHouseSink) -> Vec<Violation> {
     violations.extend(check_name(sink));
     violations.extend(columns::check_columns(&sink.spec.table));
     violations.extend(table::check_table_spec(&sink.spec.table));
+    violations.extend(views::check_views(&sink.spec));
     violations.extend(limits::check_limits(&sink.spec));
     sort(violations)
 }

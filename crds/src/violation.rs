@@ -6,6 +6,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::lint::names::INVALID_VALUE;
+
 /// One thing that is wrong with a resource, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Violation {
@@ -13,6 +15,8 @@ pub struct Violation {
     pub path: String,
     /// What was expected, what was found, what to do.
     pub message: String,
+    /// Name of the lint rule that it breaks.
+    pub rule: &'static str,
 }
 
 impl Violation {
@@ -22,7 +26,14 @@ impl Violation {
         Self {
             path: path.to_owned(),
             message: message.to_owned(),
+            rule: INVALID_VALUE,
         }
+    }
+
+    /// The violation under the name of a lint rule of its own; without one it is an [`INVALID_VALUE`].
+    #[must_use]
+    pub fn of_rule(self, rule: &'static str) -> Self {
+        Self { rule, ..self }
     }
 }
 

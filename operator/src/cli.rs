@@ -37,7 +37,11 @@ pub enum Command {
     /// Insert rejected records again, under the present mapping; also while `local` runs
     Replay(ReplayArgs),
     /// Show what `local` would do to the tables and workers; change nothing
+    #[command(after_help = PLAN_HELP)]
     Plan(PlanArgs),
+    /// Check the sinks of YAML files without any server: errors, and what is allowed but will surprise
+    #[command(after_help = LINT_HELP)]
+    Lint(LintArgs),
 }
 
 const LOCAL_HELP: &str = "\
@@ -51,10 +55,27 @@ Exit codes:
   4  ClickHouse cannot be reached, or refuses, within --startup-timeout (or at all with --once)
   5  a table is not as declared (with --once)";
 
+const PLAN_HELP: &str = "\
+Nothing is made or changed, in ClickHouse or on this machine; a `local` that runs is not disturbed.
+
+Exit codes:
+  0  nothing is in the way (whether or not there is something to do)
+  2  wrong usage, or a file or declaration is invalid
+  4  ClickHouse cannot be reached, or refuses
+  5  a table is not as declared";
+
+const LINT_HELP: &str = "\
+A rule is silenced for one sink by its annotation `clickhouse-sink.io/lint-allow: \"RuleA,RuleB\"`, and everywhere by
+--allow. Errors cannot be silenced: the API server or `local` refuses such a sink. docs/guide.md lists the rules.
+
+Exit codes:
+  0  no errors (warnings are printed)
+  2  errors; with --deny-warnings also warnings; wrong usage";
+
 /// Where sinks are declared.
 #[derive(Debug, Clone, Args)]
 pub struct Files {
-    /// YAML files, or folders of them, with ClickHouseSink and Secret documents
+    /// YAML files, or folders of them, with ClickHouseSink and Secret documents; `-` is standard input
     #[arg(short = 'f', long = "file", value_name = "FILE", required = true, num_args = 1..)]
     pub files: Vec<PathBuf>,
     /// Folder for ids, configurations, credentials and worker logs [default: .clickhouse-sink beside the first file]
@@ -93,6 +114,23 @@ pub struct PlanArgs {
     pub output: Output,
 }
 
+/// Arguments of `lint`.
+#[derive(Debug, Clone, Args)]
+pub struct LintArgs {
+    /// YAML files, or folders of them; `-` is standard input
+    #[arg(short = 'f', long = "file", value_name = "FILE", required = true, num_args = 1..)]
+    pub files: Vec<PathBuf>,
+    /// Form of the report
+    #[arg(long, value_enum, default_value_t = Output::Text)]
+    pub output: Output,
+    /// Exit with 2 where there are warnings
+    #[arg(long)]
+    pub deny_warnings: bool,
+    /// Do not report this rule; may be repeated, or name several with commas
+    #[arg(long, value_name = "RULE", value_delimiter = ',')]
+    pub allow: Vec<String>,
+}
+
 /// Arguments of `replay`.
 #[derive(Debug, Clone, Args)]
 pub struct ReplayArgs {
@@ -122,7 +160,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// Form of a plan.
+/// Form of what is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Output {
     /// For people.

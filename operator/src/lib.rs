@@ -8,6 +8,7 @@ pub mod cli;
 pub mod controller;
 pub mod ddl;
 pub mod fleet;
+pub mod lint;
 pub mod local;
 pub mod sql;
 pub mod warehouse;

@@ -8,12 +8,13 @@ pub mod replay;
 pub mod replay_place;
 pub mod runner;
 pub mod screen;
+pub mod show_plan;
 pub mod sink_task;
 pub mod state_folder;
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::{EXIT_HELD, EXIT_INVALID, EXIT_WAREHOUSE, Files, LocalArgs, Output, PlanArgs};
+use crate::cli::{EXIT_HELD, EXIT_INVALID, EXIT_WAREHOUSE, Files, LocalArgs};
 use crate::controller::apply::apply;
 use crate::controller::declaration::Declaration;
 use crate::controller::plan::{FleetStep, Plan};
@@ -21,7 +22,7 @@ use crate::controller::preview;
 use crate::controller::status::Outcome;
 use crate::controller::validate::Validation;
 use crate::fleet::dry::DryFleet;
-use crate::local::input::{InputError, read_declarations};
+use crate::local::input::{InputError, is_standard_input, read_declarations};
 use crate::local::runner::Runner;
 use crate::local::screen::Screen;
 use crate::local::state_folder::{StateFolder, StateFolderError};
@@ -70,6 +71,11 @@ pub enum LocalError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// Standard input, where files are followed.
+    #[error(
+        "-f -: `local` follows its files, and standard input cannot be read again: write the documents into a file, or add --once"
+    )]
+    StandardInput,
     /// No worker program.
     #[error("expected the worker program at {}, found no file: build it, or set --worker-bin", .0.display())]
     NoWorker(PathBuf),
@@ -99,7 +105,10 @@ fn render_errors(errors: &[InputError]) -> String {
 /// # Errors
 /// What keeps it from starting.
 pub async fn run_local(args: &LocalArgs, screen: Screen) -> Result<u8, LocalError> {
-    let folder = open_state_folder(&args.files)?;
+    if !args.once && args.files.files.iter().any(|file| is_standard_input(file)) {
+        return Err(LocalError::StandardInput);
+    }
+    let folder = StateFolder::open(&locate_state_folder(&args.files))?;
     let declarations = read_declarations(&args.files.files, &folder).map_err(LocalError::Input)?;
     if args.once {
         return Ok(run_once(&declarations).await);
@@ -108,25 +117,6 @@ pub async fn run_local(args: &LocalArgs, screen: Screen) -> Result<u8, LocalErro
     Ok(Runner::new(args, folder, worker_bin, screen)
         .run(declarations)
         .await)
-}
-
-/// Shows what would be done; the exit code.
-///
-/// # Errors
-/// What keeps it from starting.
-pub async fn run_plan(args: &PlanArgs) -> Result<u8, LocalError> {
-    let folder = open_state_folder(&args.files)?;
-    let declarations = read_declarations(&args.files.files, &folder).map_err(LocalError::Input)?;
-    let mut code = 0;
-    let mut plans = Vec::new();
-    for declaration in &declarations {
-        let warehouse = build_warehouse(declaration);
-        let (_, validation, plan) = preview(&warehouse, &DryFleet, declaration).await;
-        code = code.max(decide_exit_code(&validation, &plan, false));
-        plans.push((declaration, validation, plan));
-    }
-    print_plans(&plans, args.output);
-    Ok(code)
 }
 
 /// The warehouse of a declaration.
@@ -187,30 +177,6 @@ fn print_problem(text: &str) {
     eprintln!("{text}");
 }
 
-#[allow(clippy::print_stdout, reason = "the plan command prints the plan")]
-fn print_plans(plans: &[(&Declaration, Validation, Plan)], output: Output) {
-    for (declaration, validation, plan) in plans {
-        let name = declaration.qualified_name();
-        match (output, validation) {
-            (Output::Text, Validation::Valid(_)) => println!("# {name}\n{}", plan.render()),
-            (Output::Text, Validation::Unknown(why)) => {
-                print_problem(&format!("{name}: {}: {}", why.reason, why.message));
-            }
-            (Output::Text, Validation::Invalid(violations)) => {
-                for violation in violations {
-                    print_problem(&format!("{name}: {violation}"));
-                }
-            }
-            (Output::Json, _) => {
-                println!(
-                    "{}",
-                    serde_json::json!({ "sink": name, "validation": validation, "plan": plan })
-                );
-            }
-        }
-    }
-}
-
 fn decide_exit_code(validation: &Validation, plan: &Plan, failed: bool) -> u8 {
     match validation {
         Validation::Invalid(_) => EXIT_INVALID,
@@ -219,10 +185,6 @@ fn decide_exit_code(validation: &Validation, plan: &Plan, failed: bool) -> u8 {
         Validation::Valid(_) if !plan.held.is_empty() => EXIT_HELD,
         Validation::Valid(_) => 0,
     }
-}
-
-fn open_state_folder(files: &Files) -> Result<StateFolder, StateFolderError> {
-    StateFolder::open(&locate_state_folder(files))
 }
 
 fn locate_state_folder(files: &Files) -> PathBuf {

@@ -6,9 +6,11 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use clickhouse_sink_operator::cli::{Cli, Command, EXIT_WAREHOUSE, LogFormat};
+use clickhouse_sink_operator::lint::run_lint;
 use clickhouse_sink_operator::local::replay::run_replay;
+use clickhouse_sink_operator::local::run_local;
 use clickhouse_sink_operator::local::screen::Screen;
-use clickhouse_sink_operator::local::{run_local, run_plan};
+use clickhouse_sink_operator::local::show_plan::run_plan;
 use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
@@ -16,6 +18,8 @@ fn main() -> ExitCode {
     let screen = Screen::new();
     let log_format = match &cli.command {
         Command::Local(args) => args.log_format,
+        // Neither a server nor a runtime is needed.
+        Command::Lint(args) => return ExitCode::from(run_lint(args)),
         Command::Plan(_) | Command::Replay(_) => LogFormat::Text,
     };
     start_logs(log_format, screen.clone());
@@ -27,6 +31,8 @@ fn main() -> ExitCode {
         Command::Local(args) => runtime.block_on(run_local(args, screen)),
         Command::Plan(args) => runtime.block_on(run_plan(args)),
         Command::Replay(args) => runtime.block_on(run_replay(args)),
+        // It has ended before.
+        Command::Lint(args) => Ok(run_lint(args)),
     };
     result.map_or_else(
         |error| fail(error.exit_code(), &error.to_string()),

@@ -228,8 +228,8 @@ fn a_missing_table_is_made_workers_run_and_a_stop_is_clean() {
     }
     let again = run.command(&["plan", "--output", "json"]).output().unwrap();
     let plan: serde_json::Value = serde_json::from_slice(&again.stdout).unwrap();
-    assert_eq!(plan["plan"]["ddl"], serde_json::json!([]), "{plan}");
-    assert_eq!(plan["plan"]["held"], serde_json::json!([]), "{plan}");
+    assert_eq!(plan["plans"][0]["outcome"], "NothingToDo", "{plan}");
+    assert_eq!(plan["plans"][0]["steps"], serde_json::json!([]), "{plan}");
 }
 
 #[test]

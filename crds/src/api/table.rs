@@ -153,7 +153,12 @@ pub struct ColumnSpec {
     pub comment: Option<String>,
     /// Compression codec, for example `Delta(8), ZSTD(1)`; by default the server's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 256))]
+    #[schemars(
+        length(min = 1, max = 256),
+        regex(
+            pattern = r"^[A-Za-z][A-Za-z0-9_]*(\([A-Za-z0-9_', .]*\))?( *, *[A-Za-z][A-Za-z0-9_]*(\([A-Za-z0-9_', .]*\))?)*$"
+        )
+    )]
     pub codec: Option<String>,
     /// Path of the value in the record, its parts joined by dots and a part with dots in double quotes; by default the column's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -182,7 +187,10 @@ pub struct IndexSpec {
     pub expression: String,
     /// Type of the index, for example `bloom_filter(0.01)`, `minmax`, `set(100)`.
     #[serde(rename = "type")]
-    #[schemars(length(min = 1, max = 256))]
+    #[schemars(
+        length(min = 1, max = 256),
+        regex(pattern = r"^[A-Za-z][A-Za-z0-9_]*(\([^;]*\))?$")
+    )]
     pub index_type: String,
     /// Granules that one entry of the index covers.
     #[serde(default = "default_granularity")]

@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::schema::{check_cel, resource_schema, schema_leaves};
 
+mod views;
+
 /// A sink with every optional immutable field set.
 pub(crate) fn sink_value() -> Value {
     json!({

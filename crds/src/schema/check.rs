@@ -5,6 +5,7 @@
 use regex::Regex;
 use serde_json::{Map, Value};
 
+use crate::lint::names::SCHEMA;
 use crate::nearest::nearest;
 use crate::violation::Violation;
 
@@ -13,7 +14,8 @@ use crate::violation::Violation;
 pub fn check_schema(schema: &Value, value: &Value, path: &str) -> Vec<Violation> {
     let mut violations = Vec::new();
     check_value(schema, value, path, &mut violations);
-    violations
+    let of_rule = |violation: Violation| violation.of_rule(SCHEMA);
+    violations.into_iter().map(of_rule).collect()
 }
 
 /// The path of a field; a name with dots or brackets is put in quotes.

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use crate::api::{ColumnSpec, TableSpec};
 use crate::data_type::DataType;
 use crate::expression::{not_one_expression, volatile_function};
+use crate::lint::names::{VOLATILE_DEFAULT, VOLATILE_EXPRESSION};
 use crate::path::parse_path;
 use crate::violation::Violation;
 use crate::worker_config::{OnError, OnMissing};
@@ -38,7 +39,14 @@ fn check_column(column: &ColumnSpec, path: &str) -> Vec<Violation> {
         violations.push(Violation::new(&format!("{path}.from"), &error.to_string()));
     }
     if let Some(default) = &column.default {
-        violations.extend(check_expression(default, &format!("{path}.default")));
+        let found = check_expression(default, &format!("{path}.default"));
+        violations.extend(found.map(|violation| match violation.rule {
+            VOLATILE_EXPRESSION => violation.of_rule(VOLATILE_DEFAULT),
+            _ => violation,
+        }));
+    }
+    if let Some(codec) = &column.codec {
+        violations.extend(check_arguments(codec, &format!("{path}.codec")));
     }
     violations
 }
@@ -53,6 +61,14 @@ pub(super) fn check_expression(expression: &str, path: &str) -> Option<Violation
     let message = format!(
         "expected an expression with the same value every time, found `{function}()`; a replayed row would differ and never collapse, so take the value from the record"
     );
+    Some(Violation::new(path, &message).of_rule(VOLATILE_EXPRESSION))
+}
+
+/// Text that stands where neither an expression nor a name does (codecs, types of indexes, TTL): it must not be able to
+/// leave its place.
+pub(super) fn check_arguments(text: &str, path: &str) -> Option<Violation> {
+    let found = not_one_expression(text)?;
+    let message = format!("expected one ClickHouse expression, found {found}; remove it");
     Some(Violation::new(path, &message))
 }
 

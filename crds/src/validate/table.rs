@@ -2,10 +2,12 @@
 //!
 //! Must not be here: single columns (`columns`).
 
-use super::columns::check_expression;
-use crate::api::TableSpec;
+use std::collections::BTreeMap;
+
+use super::columns::{check_arguments, check_expression};
+use crate::api::{IndexSpec, TableSpec};
 use crate::data_type::DataType;
-use crate::expression::not_one_expression;
+use crate::lint::names::NULLABLE_IN_KEY;
 use crate::violation::Violation;
 
 pub(super) fn check_table_spec(table: &TableSpec) -> Vec<Violation> {
@@ -14,11 +16,10 @@ pub(super) fn check_table_spec(table: &TableSpec) -> Vec<Violation> {
     if let Some(partition_by) = &table.partition_by {
         violations.extend(check_expression(partition_by, "spec.table.partitionBy"));
     }
-    if let Some(found) = table.ttl.as_deref().and_then(not_one_expression) {
-        let message = format!("expected one ClickHouse expression, found {found}; remove it");
-        violations.push(Violation::new("spec.table.ttl", &message));
-    }
-    violations.extend(check_settings(table));
+    let ttl = table.ttl.as_deref();
+    violations.extend(ttl.and_then(|ttl| check_arguments(ttl, "spec.table.ttl")));
+    violations.extend(check_settings(&table.settings, "spec.table.settings"));
+    violations.extend(check_indexes(&table.indexes));
     violations
 }
 
@@ -40,7 +41,7 @@ fn check_sorting_key(table: &TableSpec) -> Vec<Violation> {
             let message = format!(
                 "expected a column that is not Nullable in the sorting key, found `{name}` of `{data_type}`; drop Nullable and give it a default"
             );
-            violations.push(Violation::new(&path, &message));
+            violations.push(Violation::new(&path, &message).of_rule(NULLABLE_IN_KEY));
         }
     }
     violations
@@ -65,18 +66,31 @@ fn check_version_column(table: &TableSpec) -> Option<Violation> {
     ))
 }
 
-fn check_settings(table: &TableSpec) -> Vec<Violation> {
+pub(super) fn check_settings(settings: &BTreeMap<String, String>, path: &str) -> Vec<Violation> {
     let plain = |name: &str| {
         !name.is_empty()
             && name
                 .chars()
                 .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
     };
-    let wrong = table.settings.keys().filter(|name| !plain(name));
+    let wrong = settings.keys().filter(|name| !plain(name));
     wrong
         .map(|name| {
-            let path = crate::schema::field_path("spec.table.settings", name);
+            let path = crate::schema::field_path(path, name);
             Violation::new(&path, &format!("expected the name of a MergeTree setting, found `{name}`; write for example index_granularity"))
         })
         .collect()
+}
+
+fn check_indexes(indexes: &[IndexSpec]) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for (number, index) in indexes.iter().enumerate() {
+        let path = format!("spec.table.indexes[{number}]");
+        violations.extend(check_expression(
+            &index.expression,
+            &format!("{path}.expression"),
+        ));
+        violations.extend(check_arguments(&index.index_type, &format!("{path}.type")));
+    }
+    violations
 }

@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::api::tests::sink_with;
 
+mod views;
+
 fn violations(changes: &[(&str, Value)]) -> Vec<String> {
     let sink = serde_json::from_value(sink_with(changes)).unwrap();
     validate(&sink).iter().map(ToString::to_string).collect()

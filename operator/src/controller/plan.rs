@@ -83,32 +83,66 @@ impl Plan {
         self.ddl.is_empty() && self.held.is_empty() && self.fleet == FleetStep::Keep
     }
 
-    /// The plan for people.
+    /// What is to be done, in order.
+    #[must_use]
+    pub fn steps(&self) -> Vec<PlanStep> {
+        let ddl = self.ddl.iter().map(|step| PlanStep {
+            what: step.describe(),
+            sql: Some(step.render()),
+        });
+        let fleet = self.fleet.describe();
+        let fleet = fleet.map(|what| PlanStep { what, sql: None });
+        ddl.chain(fleet).collect()
+    }
+
+    /// The plan for people: numbered steps with their SQL, what is held, warnings.
     #[must_use]
     pub fn render(&self) -> String {
-        let steps = self
-            .ddl
-            .iter()
-            .map(|step| format!("{}\n{}", step.describe(), indent(&step.render())));
-        let held = self
-            .held
-            .iter()
-            .map(|difference| format!("held: {}", describe_difference(difference)));
-        let warnings = self
-            .warnings
-            .iter()
-            .map(|difference| format!("warning: {}", describe_difference(difference)));
-        let lines: Vec<_> = steps
-            .chain(self.fleet.describe())
-            .chain(held)
-            .chain(warnings)
+        let steps = self.steps();
+        let numbered = steps.iter().enumerate().map(|(index, step)| {
+            let sql = step.sql.as_deref().map(indent);
+            let lines = [Some(format!("{}. {}", index + 1, step.what)), sql];
+            lines.into_iter().flatten().collect::<Vec<_>>().join("\n")
+        });
+        let differences = |word: &'static str, list: &'_ [Difference]| {
+            let lines = list.iter();
+            let lines = lines.map(|difference| render_difference(word, difference));
+            lines.collect::<Vec<_>>()
+        };
+        let blocks: Vec<_> = numbered
+            .chain(differences("held", &self.held))
+            .chain(differences("warning", &self.warnings))
             .collect();
-        if lines.is_empty() {
-            "nothing to do".to_owned()
+        if steps.is_empty() && self.held.is_empty() {
+            [vec!["nothing to do".to_owned()], blocks]
+                .concat()
+                .join("\n")
         } else {
-            lines.join("\n")
+            blocks.join("\n")
         }
     }
+}
+
+/// One step of a plan, for people and for scripts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PlanStep {
+    /// What it does.
+    pub what: String,
+    /// The statement; none: it is not done by one.
+    pub sql: Option<String>,
+}
+
+fn render_difference(word: &str, difference: &Difference) -> String {
+    let Difference {
+        subject,
+        expected,
+        found,
+        remedy,
+        ..
+    } = difference;
+    format!(
+        "{word}: {subject}\n    expected: {expected}\n    found:    {found}\n    remedy:   {remedy}"
+    )
 }
 
 fn indent(text: &str) -> String {

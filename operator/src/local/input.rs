@@ -104,9 +104,22 @@ fn read_manifests(
     all
 }
 
-fn read_texts(paths: &[PathBuf]) -> Vec<(PathBuf, Result<String, String>)> {
+/// True for `-`.
+#[must_use]
+pub fn is_standard_input(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// The text of each file, or why there is none. Folders stand for the YAML files in them, `-` for standard input.
+#[must_use]
+pub fn read_texts(paths: &[PathBuf]) -> Vec<(PathBuf, Result<String, String>)> {
     let mut texts = Vec::new();
     for path in paths {
+        if is_standard_input(path) {
+            let text = io::read_to_string(io::stdin()).map_err(|error| error.to_string());
+            texts.push((path.clone(), text));
+            continue;
+        }
         match list_files(path) {
             Ok(files) => texts.extend(files.into_iter().map(|file| {
                 let text = fs::read_to_string(&file).map_err(|error| error.to_string());

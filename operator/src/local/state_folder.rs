@@ -72,6 +72,27 @@ impl StateFolder {
         Self::open_with(path, false)
     }
 
+    /// Looks at the folder beside another process that may run on it, and makes nothing: where there is none, ids are
+    /// those of no cluster. For what shows and changes nothing.
+    ///
+    /// # Errors
+    /// Where it is there and cannot be read.
+    pub fn peek(path: &Path) -> Result<Self, StateFolderError> {
+        let file = path.join("cluster-id");
+        let cluster_id = match fs::read_to_string(&file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Uuid::nil(),
+            Err(source) => return Err(StateFolderError::File { path: file, source }),
+            Ok(text) => Uuid::try_parse(text.trim())
+                .map_err(|_| StateFolderError::ClusterId { path: file })?,
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            cluster_id,
+            salt: Arc::from([]),
+            _lock: None,
+        })
+    }
+
     fn open_with(path: &Path, alone: bool) -> Result<Self, StateFolderError> {
         let fail = |path: &Path| {
             let path = path.to_owned();
@@ -187,6 +208,19 @@ mod tests {
         assert!(matches!(second, StateFolderError::InUse { .. }), "{second}");
         drop(first);
         StateFolder::open(root.path()).unwrap();
+    }
+
+    #[test]
+    fn a_look_makes_nothing_and_sees_the_ids_that_are_there() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("state");
+        let nothing = StateFolder::peek(&path).unwrap().build_uid("a", "b");
+        assert!(!path.exists());
+        let folder = StateFolder::open(&path).unwrap();
+        // While the other one runs.
+        let seen = StateFolder::peek(&path).unwrap().build_uid("a", "b");
+        assert_eq!(seen, folder.build_uid("a", "b"));
+        assert_ne!(seen, nothing);
     }
 
     #[test]
