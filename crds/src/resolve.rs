@@ -24,7 +24,7 @@ use crate::worker_config::{
 };
 
 pub use tables::{
-    DEDUPLICATION_WINDOW, DEDUPLICATION_WINDOW_SETTING, expected_table, rejected_table,
+    DEDUPLICATION_WINDOW, DEDUPLICATION_WINDOW_SETTING, derived_table, expected_table, rejected_table,
     rejected_table_name,
 };
 

@@ -9,6 +9,7 @@ use crate::schema::{check_cel, check_schema, resource_schema};
 use crate::violation::Violation;
 
 mod columns;
+pub mod derived;
 mod limits;
 mod table;
 
@@ -27,6 +28,7 @@ pub fn validate(sink: &ClickHouseSink) -> Vec<Violation> {
     violations.extend(check_name(sink));
     violations.extend(columns::check_columns(&sink.spec.table));
     violations.extend(table::check_table_spec(&sink.spec.table));
+    violations.extend(derived::check_derived(&sink.spec));
     violations.extend(limits::check_limits(&sink.spec));
     sort(violations)
 }

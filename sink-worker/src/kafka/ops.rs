@@ -14,6 +14,7 @@ use rdkafka_sys as sys;
 use super::consumer::Consumer;
 use super::errors::KafkaError;
 use super::ffi::{Client, Event, borrow_error, c_string, refused_code, text};
+use super::groups::read_members;
 use super::lists::{Element, PartitionList, read_element, read_list};
 use super::types::{
     CommitItem, Fault, GroupOffset, OffsetResult, OffsetSpec, OpId, OpResult, TopicInfo,
@@ -154,7 +155,7 @@ impl Consumer {
         }
     }
 
-    fn next_op(&mut self) -> OpId {
+    pub(super) fn next_op(&mut self) -> OpId {
         self.last_op = self.last_op.wrapping_add(1);
         OpId(self.last_op)
     }
@@ -215,10 +216,10 @@ fn build_offset_specs(
 }
 
 /// Options of one look-up.
-struct Options(*mut sys::rd_kafka_AdminOptions_t);
+pub(super) struct Options(*mut sys::rd_kafka_AdminOptions_t);
 
 impl Options {
-    fn new(client: &Client, kind: sys::rd_kafka_admin_op_t, id: OpId) -> Self {
+    pub(super) fn new(client: &Client, kind: sys::rd_kafka_admin_op_t, id: OpId) -> Self {
         // SAFETY: the client is alive; the object is ours; without a text buffer the size is 0. The time-out is in range.
         unsafe {
             let options = sys::rd_kafka_AdminOptions_new(client.raw(), kind);
@@ -231,6 +232,10 @@ impl Options {
             sys::rd_kafka_AdminOptions_set_opaque(options, opaque(id));
             Self(options)
         }
+    }
+
+    pub(super) const fn raw(&self) -> *const sys::rd_kafka_AdminOptions_t {
+        self.0
     }
 
     fn set_read_committed(&self, read_committed: bool) {
@@ -264,6 +269,9 @@ fn read_result(event: &Event) -> Option<OpResult> {
             sys::RD_KAFKA_EVENT_OFFSET_COMMIT => Some(read_commit(event, whole)),
             sys::RD_KAFKA_EVENT_LISTCONSUMERGROUPOFFSETS_RESULT => Some(OpResult::GroupOffsets(
                 whole.map_or_else(|| read_group_offsets(event), Err),
+            )),
+            sys::RD_KAFKA_EVENT_DESCRIBECONSUMERGROUPS_RESULT => Some(OpResult::GroupMembers(
+                whole.map_or_else(|| read_members(event), Err),
             )),
             sys::RD_KAFKA_EVENT_DESCRIBETOPICS_RESULT => Some(OpResult::Topics(
                 whole.map_or_else(|| Ok(read_topics(event)), Err),
