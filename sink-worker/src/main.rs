@@ -182,7 +182,10 @@ fn print_plans(arguments: &PlansArguments) -> ExitCode {
     }
 }
 
-#[allow(clippy::print_stdout, reason = "the result is for the operator and for scripts")]
+#[allow(
+    clippy::print_stdout,
+    reason = "the result is for the operator and for scripts"
+)]
 fn write_plans(config: &WorkerConfig, timeout: Duration) -> anyhow::Result<()> {
     let plans = fetch_plans(config, Instant::now() + timeout)?;
     println!("{}", serde_json::to_string(&plans)?);

@@ -35,7 +35,9 @@ pub fn fetch_plans(config: &WorkerConfig, deadline: Instant) -> Result<GroupPlan
     let (OpResult::GroupOffsets(offsets), Ok(before), Ok(after)) =
         (offsets, read_members(before), read_members(after))
     else {
-        return Err(KafkaError::TimedOut { what: "tell about the group" });
+        return Err(KafkaError::TimedOut {
+            what: "tell about the group",
+        });
     };
     let offsets = offsets.map_err(|fault| refused("read the group's offsets", fault))?;
     Ok(GroupPlans {
@@ -147,7 +149,10 @@ mod tests {
     #[test]
     fn a_plan_is_read_from_metadata_that_belongs_to_the_offset() {
         let at = read_partition("t", 3, 5, OURS);
-        assert_eq!((at.topic_id.as_str(), at.ranges), ("AAAAAAAAAAAAAAAAAAAAAA", vec![(5, 7), (7, 9)]));
+        assert_eq!(
+            (at.topic_id.as_str(), at.ranges),
+            ("AAAAAAAAAAAAAAAAAAAAAA", vec![(5, 7), (7, 9)])
+        );
     }
 
     #[test]

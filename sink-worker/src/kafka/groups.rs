@@ -12,7 +12,8 @@ use super::ops::Options;
 use super::types::{Fault, OpId};
 
 /// The broker knows no group of that name: it has no members either.
-const NOT_FOUND: ErrorCode = ErrorCode(sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_GROUP_ID_NOT_FOUND as i32);
+const NOT_FOUND: ErrorCode =
+    ErrorCode(sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_GROUP_ID_NOT_FOUND as i32);
 
 impl Consumer {
     /// Asks how many members a group has; the result is an [`super::OpResult::GroupMembers`].
