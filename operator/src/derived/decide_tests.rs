@@ -18,7 +18,10 @@ const SELECT: &str = "SELECT a FROM `d`.`ev`";
 fn spec(backfill: BackfillMode) -> DerivedSpec {
     DerivedSpec {
         name: "cur".to_owned(),
-        engine: EngineSpec::default(),
+        engine: EngineSpec {
+            merge_tree: None,
+            replacing_merge_tree: None,
+        },
         partition_by: None,
         order_by: Vec::new(),
         ttl: None,

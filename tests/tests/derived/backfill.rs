@@ -16,7 +16,10 @@ const FILL: &str = "cs1/backfill";
 fn wait_fills(scene: &Scene, at_least: usize) {
     eventually(SOON, "pieces that were sent", || {
         let seen = scene.proxy.inserts();
-        let found = seen.iter().filter(|one| one.statement.contains(FILL)).count();
+        let found = seen
+            .iter()
+            .filter(|one| one.statement.contains(FILL))
+            .count();
         ensure!(found >= at_least, "{found}");
         Ok(())
     })
@@ -47,7 +50,10 @@ fn a_sink_that_is_new_needs_no_backfill_and_stops_no_worker() {
     scene.produce(0..50);
     scene.expect_exact(50);
     let log = local.program.log();
-    assert!(!log.contains("ViewChanging") && !log.contains("fill tags"), "{log}");
+    assert!(
+        !log.contains("ViewChanging") && !log.contains("fill tags"),
+        "{log}"
+    );
 }
 
 #[test]
@@ -61,7 +67,10 @@ fn an_operator_that_is_killed_behind_each_insert_fills_every_row_once() {
     for round in 0..3 {
         // The server has the rows of a piece, and the operator dies before it has noted them.
         scene.proxy.clear_seen();
-        scene.proxy.set_on(Fault::DelayReply(Duration::from_secs(30)), On::Containing(FILL.to_owned()));
+        scene.proxy.set_on(
+            Fault::DelayReply(Duration::from_secs(30)),
+            On::Containing(FILL.to_owned()),
+        );
         wait_fills(&scene, 1);
         scene.wait_rows("tags", 1 + round);
         local.program.kill().unwrap();
@@ -78,7 +87,9 @@ fn answers_that_are_lost_double_nothing() {
     let local = scene.local();
     scene.produce(0..1_000);
     scene.wait_rows("events", 1_000);
-    scene.proxy.fail_next(5, Fault::DropReply, On::Containing(FILL.to_owned()));
+    scene
+        .proxy
+        .fail_next(5, Fault::DropReply, On::Containing(FILL.to_owned()));
     local
         .rewrite(&scene.with("derived", tags("one", "Once")).yaml().unwrap())
         .unwrap();
@@ -127,7 +138,10 @@ fn rows_that_no_offset_tells_apart_refuse_the_backfill_and_data_flows() {
     local
         .rewrite(&scene.with("derived", tags("one", "Once")).yaml().unwrap())
         .unwrap();
-    wait_log(&local, "BackfillRefused: tags: expected every row of the table below the committed offsets, found 1");
+    wait_log(
+        &local,
+        "BackfillRefused: tags: expected every row of the table below the committed offsets, found 1",
+    );
     scene.produce(100..200);
     scene.wait_rows("events", 201);
     assert_eq!(scene.view_select().unwrap(), "");

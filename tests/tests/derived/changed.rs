@@ -24,7 +24,11 @@ fn a_changed_select_under_flow_of_two_workers_misses_and_doubles_no_row() {
         scene.wait_view(&format!("'{rule}'"));
         let old = scene.made_by(before);
         scene.wait_rows(&format!("tags WHERE rule = '{rule}'"), 1_000);
-        assert_eq!(scene.made_by(before), old, "rows of the old SELECT after the change");
+        assert_eq!(
+            scene.made_by(before),
+            old,
+            "rows of the old SELECT after the change"
+        );
     }
     let produced = flow.end();
     scene.expect_exact(produced);
@@ -48,7 +52,10 @@ fn a_server_that_hangs_at_the_drain_keeps_the_old_select_until_nothing_is_open()
     local
         .rewrite(&scene.with("derived", tags("new", "None")).yaml().unwrap())
         .unwrap();
-    wait_log(&local, "PlanNotEmpty: tags: expected that workers stop with every insert acknowledged");
+    wait_log(
+        &local,
+        "PlanNotEmpty: tags: expected that workers stop with every insert acknowledged",
+    );
     assert!(scene.view_select().unwrap().contains("'old'"));
     local.wait_workers(2, SOON).unwrap();
     stays_eq(Duration::from_secs(1), "rows of the new SELECT", &0, || {
@@ -98,7 +105,10 @@ fn a_server_that_is_gone_at_the_drain_leaves_workers_running() {
     scene.proxy.set(Fault::Cut);
     eventually(SOON, "a worker that runs again", || {
         ensure!(local.workers().len() == 1, "{:?}", local.workers());
-        ensure!(local.program.log().contains("ClickHouseUnreachable"), "not seen yet");
+        ensure!(
+            local.program.log().contains("ClickHouseUnreachable"),
+            "not seen yet"
+        );
         Ok(())
     })
     .unwrap();

@@ -11,7 +11,10 @@ fn a_view_that_was_dropped_is_made_again_and_what_is_missing_is_told() {
     scene.query("DROP TABLE tags_mv SYNC");
     wait_log(&local, "create materialized view");
     wait_log(&local, "again: it was gone");
-    wait_log(&local, "rows that came while the view was gone are not in tags");
+    wait_log(
+        &local,
+        "rows that came while the view was gone are not in tags",
+    );
     scene.wait_view("'one'");
     scene.produce(100..200);
     scene.expect_exact(200);

@@ -43,8 +43,11 @@ fn none_neither_makes_nor_changes() {
     local.wait_workers(1, SOON).unwrap();
     scene.produce(10..20);
     scene.expect_exact(20);
-    stays_eq(Duration::from_secs(3), "rows of the old SELECT", &40, || {
-        Ok(scene.made_by("one"))
-    })
+    stays_eq(
+        Duration::from_secs(3),
+        "rows of the old SELECT",
+        &40,
+        || Ok(scene.made_by("one")),
+    )
     .unwrap();
 }

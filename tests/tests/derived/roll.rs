@@ -11,17 +11,17 @@ use crate::support::{SOON, Scene, wait_log};
 
 fn with_note(scene: &Scene) -> Value {
     let mut columns = scene.sink.value()["spec"]["table"]["columns"].clone();
-    let note = json!({ "name": "note", "type": "String", "from": "tags", "onError": "Default", "onMissing": "Default", "default": "'none'" });
+    let note = json!({ "name": "note", "type": "String", "default": "'none'" });
     columns.as_array_mut().unwrap().push(note);
     columns
 }
 
-fn pids(local: &LocalProcess) -> BTreeSet<u32> {
+fn pids(local: &LocalProcess) -> BTreeSet<i32> {
     local.workers().iter().map(|worker| worker.pid).collect()
 }
 
 /// Watches the workers until none of the old ones is left; how many there were at the least.
-fn watch_roll(local: &LocalProcess, old: &BTreeSet<u32>) -> usize {
+fn watch_roll(local: &LocalProcess, old: &BTreeSet<i32>) -> usize {
     let give_up = Instant::now() + SOON;
     let mut least = usize::MAX;
     loop {
@@ -46,16 +46,26 @@ fn a_new_column_reaches_two_workers_one_by_one_under_flow_and_no_row_is_missed()
     scene.query("ALTER TABLE events ADD COLUMN note String DEFAULT 'none' AFTER tags");
     let old = pids(&local);
     local
-        .rewrite(&scene.with("table.columns", with_note(&scene)).yaml().unwrap())
+        .rewrite(
+            &scene
+                .with("table.columns", with_note(&scene))
+                .yaml()
+                .unwrap(),
+        )
         .unwrap();
     assert!(watch_roll(&local, &old) >= 1);
     wait_log(&local, "workers 2/2");
-    let seen = scene.client().count("events").unwrap();
-    scene.wait_rows("events", seen + 1_000);
-    let produced = flow.end();
-    scene.wait_rows("events", produced);
-    let counts = "SELECT count(), uniqExact(id), countIf(note != 'none') FROM events";
-    assert_eq!(scene.query(counts), format!("{produced}\t{produced}\t0"));
+    scene.wait_rows("events WHERE note = 'n'", 500);
+    let before = flow.end();
+    scene.wait_rows("events", before);
+    // All that comes from now on was written by new workers.
+    scene.produce(before..before + 100);
+    scene.wait_rows("events", before + 100);
+    let counts = format!(
+        "SELECT count(), uniqExact(id), countIf(id >= {before} AND note = 'n'), countIf(note NOT IN ('n', 'none')) FROM events"
+    );
+    let all = before + 100;
+    assert_eq!(scene.query(&counts), format!("{all}\t{all}\t100\t0"));
 }
 
 #[test]

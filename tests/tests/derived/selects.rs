@@ -12,7 +12,8 @@ fn derived(select: &str, order_by: &str) -> serde_json::Value {
 /// What `local` says of a sink with this SELECT at its start.
 fn refused(scene: &Scene, name: &str, select: &str) -> String {
     let sink = scene.with("derived", derived(select, "id"));
-    let mut local = LocalProcess::start(&scene.dir, name, &sink.yaml().unwrap(), &["--once"]).unwrap();
+    let mut local =
+        LocalProcess::start(&scene.dir, name, &sink.yaml().unwrap(), &["--once"]).unwrap();
     let status = local.program.wait_exit(SOON).unwrap();
     assert_eq!(status.code(), Some(2), "{select}: {}", local.program.log());
     local.program.log()
@@ -22,14 +23,34 @@ fn refused(scene: &Scene, name: &str, select: &str) -> String {
 fn a_select_that_a_view_cannot_keep_is_refused_with_its_reason() {
     let scene = Scene::new("selects", 1);
     let cases = [
-        ("aggregates", "SELECT max(id) AS id FROM events", "it aggregates"),
-        ("no_column", "SELECT at FROM events", "spec.derived[0].orderBy[0]"),
+        (
+            "aggregates",
+            "SELECT max(id) AS id FROM events",
+            "it aggregates",
+        ),
+        (
+            "no_column",
+            "SELECT at FROM events",
+            "spec.derived[0].orderBy[0]",
+        ),
         ("unknown", "SELECT id, nothing FROM events", "nothing"),
-        ("nullable", "SELECT toNullable(id) AS id FROM events", "not Nullable"),
+        (
+            "nullable",
+            "SELECT toNullable(id) AS id FROM events",
+            "not Nullable",
+        ),
         ("volatile", "SELECT id, now() AS n FROM events", "now()"),
-        ("elsewhere", "SELECT id FROM system.tables", "`FROM events` once"),
+        (
+            "elsewhere",
+            "SELECT id FROM system.tables",
+            "`FROM events` once",
+        ),
         ("two", "SELECT id FROM events, system.one", "alone"),
-        ("statement", "SELECT id FROM events; DROP TABLE events", "a semicolon"),
+        (
+            "statement",
+            "SELECT id FROM events; DROP TABLE events",
+            "a semicolon",
+        ),
         ("syntax", "SELECT id FROM events WHERE", "Syntax error"),
     ];
     for (name, select, reason) in cases {
@@ -58,11 +79,17 @@ fn a_select_in_any_spelling_is_found_again_as_declared() {
         // Some rechecks later nothing was stopped or changed.
         scene.produce(3..4);
         scene.wait_rows("events", 4);
-        clickhouse_sink_tests::wait::stays_eq(std::time::Duration::from_secs(5), "workers", &1, || {
-            Ok(local.workers().len())
-        })
+        clickhouse_sink_tests::wait::stays_eq(
+            std::time::Duration::from_secs(5),
+            "workers",
+            &1,
+            || Ok(local.workers().len()),
+        )
         .unwrap();
         let log = local.program.log();
-        assert!(!log.contains("change the SELECT") && !log.contains("ViewChang"), "{select}: {log}");
+        assert!(
+            !log.contains("change the SELECT") && !log.contains("ViewChang"),
+            "{select}: {log}"
+        );
     }
 }

@@ -22,7 +22,7 @@ use clickhouse_sink_tests::wait::{eventually, eventually_eq};
 use serde_json::{Value, json};
 
 /// Long enough for a busy machine.
-pub(crate) const SOON: Duration = Duration::from_secs(120);
+pub(crate) const SOON: Duration = Duration::from_mins(2);
 /// Each record has so many tags, and so many rows in the derived table.
 pub(crate) const TAGS: u64 = 2;
 
@@ -30,7 +30,6 @@ pub(crate) struct Scene {
     pub(crate) env: &'static Env,
     pub(crate) database: Database,
     pub(crate) topic: String,
-    pub(crate) group: String,
     pub(crate) dir: PathBuf,
     pub(crate) proxy: ClickHouseProxy,
     pub(crate) sink: SinkBuilder,
@@ -52,7 +51,9 @@ pub(crate) fn tags(rule: &str, backfill: &str) -> Value {
 /// A record; its month is one of twelve.
 pub(crate) fn record(index: u64) -> String {
     let month = index % 12 + 1;
-    format!(r#"{{"id": {index}, "at": "2026-{month:02}-03T00:00:00Z", "tags": ["a", "b"]}}"#)
+    format!(
+        r#"{{"id": {index}, "at": "2026-{month:02}-03T00:00:00Z", "tags": ["a", "b"], "note": "n"}}"#
+    )
 }
 
 impl Scene {
@@ -86,18 +87,23 @@ impl Scene {
             "recheckPeriodSeconds": 2,
             "columns": columns,
         });
-        let sink = SinkBuilder::new("events", &env.brokers, &topic, &proxy.url(), database.name())
-            .set("table", table)
-            .set("kafka.groupId", group.as_str())
-            .set("delivery.guarantee", "ExactlyOnce")
-            .set("batch.lingerMilliseconds", 100)
-            .set("batch.maxInsertsPerSecond", 50);
+        let sink = SinkBuilder::new(
+            "events",
+            &env.brokers,
+            &topic,
+            &proxy.url(),
+            database.name(),
+        )
+        .set("table", table)
+        .set("kafka.groupId", group.as_str())
+        .set("delivery.guarantee", "ExactlyOnce")
+        .set("batch.lingerMilliseconds", 100)
+        .set("batch.maxInsertsPerSecond", 50);
         let dir = env.test_dir(what).unwrap();
         Self {
             env,
             database,
             topic,
-            group,
             dir,
             proxy,
             sink,
