@@ -15,6 +15,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use clickhouse_sink_tests::clickhouse::{ClickHouseClient, Database};
 use clickhouse_sink_tests::env::Env;
+use clickhouse_sink_tests::produce::Producer;
 use clickhouse_sink_tests::programs::LocalProcess;
 use clickhouse_sink_tests::proxy::ClickHouseProxy;
 use clickhouse_sink_tests::sink::SinkBuilder;
@@ -137,9 +138,14 @@ impl Scene {
         self.client().query(sql).unwrap()
     }
 
+    /// One that writes each record once, also on a machine so busy that it has to send it again.
+    fn producer(&self) -> Producer {
+        Producer::with(&self.env.brokers, &[("enable.idempotence", "true")]).unwrap()
+    }
+
     /// Records of these numbers, over all partitions.
     pub(crate) fn produce(&self, numbers: std::ops::Range<u64>) {
-        let producer = self.env.producer().unwrap();
+        let producer = self.producer();
         for index in numbers {
             let partition = i32::try_from(index % u64::try_from(self.partitions).unwrap()).unwrap();
             producer
@@ -155,7 +161,7 @@ impl Scene {
             Arc::new(AtomicBool::new(false)),
             Arc::new(AtomicU64::new(first)),
         );
-        let producer = self.env.producer().unwrap();
+        let producer = self.producer();
         let (topic, partitions) = (self.topic.clone(), self.partitions);
         let (told, number) = (Arc::clone(&stop), Arc::clone(&next));
         let thread = std::thread::spawn(move || {
@@ -202,7 +208,7 @@ impl Scene {
 
     pub(crate) fn view_select(&self) -> Result<String> {
         self.client().query(
-            "SELECT as_select FROM system.tables WHERE database = currentDatabase() AND name = 'tags_mv'",
+            "SELECT as_select FROM system.tables WHERE database = currentDatabase() AND name = 'tags_mv' FORMAT TSVRaw",
         )
     }
 
