@@ -119,8 +119,9 @@ pub fn calls(expression: &str) -> Vec<&str> {
         .collect()
 }
 
+/// What a piece of an expression's text is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Piece {
+pub(crate) enum Piece {
     Space,
     Name,
     Literal,
@@ -130,7 +131,7 @@ enum Piece {
 }
 
 /// The expression cut into words, literals and single signs.
-fn pieces(expression: &str) -> Vec<(&str, Piece)> {
+pub(crate) fn pieces(expression: &str) -> Vec<(&str, Piece)> {
     let mut pieces = Vec::new();
     let mut rest = expression;
     while let Some(first) = rest.chars().next() {
@@ -180,7 +181,7 @@ fn quoted_length(text: &str, mark: char) -> Option<usize> {
 }
 
 /// A quoted name without its quotes, where it would also be read without them.
-fn unquote(name: &str) -> &str {
+pub(crate) fn unquote(name: &str) -> &str {
     let inner = ['`', '"']
         .into_iter()
         .find_map(|mark| name.strip_prefix(mark)?.strip_suffix(mark));

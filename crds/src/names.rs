@@ -60,4 +60,20 @@ pub mod reason {
     pub const DEDUP_WINDOW_TOO_SMALL: &str = "DedupWindowTooSmall";
     /// A partition is held.
     pub const PARTITION_HELD: &str = "PartitionHeld";
+    /// Workers are stopped for a moment, so that a materialized view can be changed between two inserts.
+    pub const VIEW_CHANGING: &str = "ViewChanging";
+    /// A materialized view is to be changed as soon as workers have run for a while.
+    pub const VIEW_CHANGE_WAITS: &str = "ViewChangeWaits";
+    /// Workers stopped, but inserts of theirs are still open: the view stays as it is for now.
+    pub const PLAN_NOT_EMPTY: &str = "PlanNotEmpty";
+    /// What the consumer group has committed could not be read.
+    pub const PLANS_UNREADABLE: &str = "PlansUnreadable";
+    /// Workers stopped, but others are members of the consumer group.
+    pub const GROUP_NOT_EMPTY: &str = "GroupNotEmpty";
+    /// A new derived table is being filled from the table.
+    pub const BACKFILL_RUNNING: &str = "BackfillRunning";
+    /// A derived table cannot be filled by offsets: the table holds rows at or beyond the committed ones.
+    pub const BACKFILL_REFUSED: &str = "BackfillRefused";
+    /// A name that a derived table or its view needs is something else's.
+    pub const NAME_TAKEN: &str = "NameTaken";
 }

@@ -11,7 +11,7 @@ use crate::violation::Violation;
 mod columns;
 mod limits;
 mod table;
-mod views;
+pub mod views;
 
 pub use limits::MAX_INSERT_BYTES;
 

@@ -10,6 +10,7 @@ use std::future::Future;
 use std::path::PathBuf;
 
 use clickhouse_sink_crds::facts::TopicFact;
+use clickhouse_sink_crds::group_plans::GroupPlans;
 use clickhouse_sink_crds::worker_config::WorkerConfig;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -74,6 +75,9 @@ pub struct FleetState {
     pub topics: Vec<TopicFact>,
     /// True where a worker that was stopped left rows for replay (exit code 3, killed, or crashed on the way).
     pub left_rows: bool,
+    /// For how many seconds the fleet has been what was asked for: every wanted worker ready on the wanted revision and no
+    /// other one there.
+    pub settled_s: u64,
 }
 
 /// One worker.
@@ -164,6 +168,12 @@ pub enum FleetError {
         /// What is wrong with it.
         detail: String,
     },
+    /// What the consumer group has committed is not known.
+    #[error("cannot read what the consumer group has committed: {detail}; is Kafka there?")]
+    Plans {
+        /// What came in the way.
+        detail: String,
+    },
     /// The configuration cannot be written.
     #[error("cannot write the worker configuration as JSON: {source}")]
     Config {
@@ -179,6 +189,7 @@ impl FleetError {
     pub const fn reason(&self) -> &'static str {
         match self {
             Self::Memory { .. } => "FactsUnreadable",
+            Self::Plans { .. } => "PlansUnreadable",
             Self::File { .. } | Self::Config { .. } => "FleetUnwritable",
         }
     }
@@ -197,6 +208,21 @@ pub trait Fleet: Send + Sync {
 
     /// Remembers from now on.
     fn apply_memory(&self, memory: &Memory) -> impl Future<Output = Result<(), FleetError>> + Send;
+
+    /// What the consumer group has committed and what its plans still name; reads only. Only while no worker runs does
+    /// it stay true.
+    fn fetch_plans(
+        &self,
+        config: &WorkerConfig,
+    ) -> impl Future<Output = Result<GroupPlans, FleetError>> + Send;
+
+    /// What [`Self::fetch_plans`] gave last, until it is forgotten.
+    fn recall_plans(&self) -> Option<GroupPlans> {
+        None
+    }
+
+    /// Forgets what [`Self::fetch_plans`] gave.
+    fn forget_plans(&self) {}
 
     /// What the fleet is; reads only.
     fn fetch_state(&self) -> impl Future<Output = FleetState> + Send;

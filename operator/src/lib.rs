@@ -7,6 +7,7 @@
 pub mod cli;
 pub mod controller;
 pub mod ddl;
+pub mod derived;
 pub mod fleet;
 pub mod lint;
 pub mod local;

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use clickhouse::{Client, Compression, error::Error as ClientError, query::Query};
-use clickhouse_sink_crds::table::{ObservedColumn, ObservedTable};
+use clickhouse_sink_crds::table::{ObservedColumn, ObservedTable, TableDefinition};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -15,8 +15,10 @@ use tokio::time::timeout;
 use error::{is_state_of_the_server, read_client_error, render_address};
 
 pub use error::WarehouseError;
+pub use select::{ObservedView, SelectShape};
 
 mod error;
+mod select;
 
 /// Longest wait for an answer to a read.
 const READ_DEADLINE: Duration = Duration::from_secs(10);
@@ -57,6 +59,30 @@ pub trait Warehouse: Send + Sync {
         expression: &str,
         data_type: &str,
     ) -> impl Future<Output = Result<Verdict, WarehouseError>> + Send;
+
+    /// What the SELECT of a derived table is over its source as declared, or why it is none.
+    fn fetch_select(
+        &self,
+        select: &str,
+        source: &TableDefinition,
+    ) -> impl Future<Output = Result<Result<SelectShape, String>, WarehouseError>> + Send;
+
+    /// A materialized view, or whatever has its name; none where there is nothing.
+    fn fetch_view(
+        &self,
+        database: &str,
+        name: &str,
+    ) -> impl Future<Output = Result<Option<ObservedView>, WarehouseError>> + Send;
+
+    /// Id and rows of each partition of a table.
+    fn fetch_partitions(
+        &self,
+        database: &str,
+        name: &str,
+    ) -> impl Future<Output = Result<Vec<(String, u64)>, WarehouseError>> + Send;
+
+    /// The one number, as text in the column `value`, that a SELECT of ours gives.
+    fn fetch_count(&self, sql: &str) -> impl Future<Output = Result<u64, WarehouseError>> + Send;
 
     /// Runs one statement that changes something.
     fn apply_statement(&self, sql: &str)
@@ -217,6 +243,34 @@ impl Warehouse for ClickHouse {
         let query = self.client.query_raw(&sql).param("type", data_type);
         let row = split_verdict(self.fetch_rows::<ConstantRow>(query).await)?;
         Ok(row.and_then(read_constant))
+    }
+
+    async fn fetch_select(
+        &self,
+        select: &str,
+        source: &TableDefinition,
+    ) -> Result<Result<SelectShape, String>, WarehouseError> {
+        self.read_select(select, source).await
+    }
+
+    async fn fetch_view(
+        &self,
+        database: &str,
+        name: &str,
+    ) -> Result<Option<ObservedView>, WarehouseError> {
+        self.read_view(database, name).await
+    }
+
+    async fn fetch_partitions(
+        &self,
+        database: &str,
+        name: &str,
+    ) -> Result<Vec<(String, u64)>, WarehouseError> {
+        self.read_partitions(database, name).await
+    }
+
+    async fn fetch_count(&self, sql: &str) -> Result<u64, WarehouseError> {
+        self.read_count(sql).await
     }
 
     async fn apply_statement(&self, sql: &str) -> Result<(), WarehouseError> {

@@ -9,6 +9,7 @@
 mod consumer;
 mod errors;
 mod ffi;
+mod groups;
 mod lists;
 mod ops;
 mod question;

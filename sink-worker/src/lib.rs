@@ -23,6 +23,7 @@ pub mod metrics;
 pub mod native;
 pub mod pace;
 pub mod pipeline;
+pub mod plans;
 pub mod reject_rate;
 pub mod replay;
 pub mod schema;

@@ -6,12 +6,13 @@
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum};
 use clickhouse_sink_crds::worker_config::{WORKER_CONFIG_VERSION, WorkerConfig};
 use clickhouse_sink_worker::pipeline::{Pipeline, run_pipeline};
+use clickhouse_sink_worker::plans::fetch_plans;
 use clickhouse_sink_worker::replay::{Filter, run_replay};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -25,7 +26,8 @@ const LOOK: Duration = Duration::from_millis(50);
 #[derive(Parser)]
 #[command(
     version,
-    after_help = "`clickhouse-sink-worker replay --help`: rejected records again, under the present mapping."
+    after_help = "`clickhouse-sink-worker replay --help`: rejected records again, under the present mapping.\n\
+        `clickhouse-sink-worker plans --help`: what the consumer group has committed."
 )]
 struct Arguments {
     /// The configuration that the operator wrote (JSON).
@@ -62,6 +64,18 @@ struct ReplayArguments {
     since: Option<i64>,
 }
 
+/// Prints the committed offset and the declared ranges of each partition as JSON; changes nothing and joins no group.
+#[derive(Parser)]
+#[command(name = "clickhouse-sink-worker plans")]
+struct PlansArguments {
+    /// The configuration that the operator wrote (JSON).
+    #[arg(long)]
+    config: PathBuf,
+    /// Give up after so many seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 20)]
+    timeout: u64,
+}
+
 #[derive(Clone, Copy, ValueEnum)]
 enum LogFormat {
     Text,
@@ -70,9 +84,15 @@ enum LogFormat {
 
 fn main() -> ExitCode {
     let mut words = std::env::args_os();
-    if words.nth(1).is_some_and(|word| word == "replay") {
-        let program = std::iter::once("clickhouse-sink-worker".into());
-        return replay(ReplayArguments::parse_from(program.chain(words)));
+    let program = || std::iter::once("clickhouse-sink-worker".into());
+    match words.nth(1) {
+        Some(word) if word == "replay" => {
+            return replay(ReplayArguments::parse_from(program().chain(words)));
+        }
+        Some(word) if word == "plans" => {
+            return print_plans(&PlansArguments::parse_from(program().chain(words)));
+        }
+        _ => {}
     }
     let arguments = Arguments::parse();
     init_logs(arguments.log_format);
@@ -133,6 +153,42 @@ fn replay_on_runtime(config: &WorkerConfig, filter: &Filter) -> anyhow::Result<(
     let totals = runtime.block_on(run_replay(config, filter));
     runtime.shutdown_background();
     println!("{}", totals?);
+    Ok(())
+}
+
+/// Exit code 1: Kafka did not tell.
+fn print_plans(arguments: &PlansArguments) -> ExitCode {
+    init_logs(LogFormat::Text);
+    exit_on_panic();
+    let config = match read_config(&arguments.config) {
+        Ok(config) => config,
+        Err(error) => {
+            tracing::error!(
+                error = format!("{error:#}"),
+                "The configuration cannot be used."
+            );
+            return ExitCode::from(2);
+        }
+    };
+    match write_plans(&config, Duration::from_secs(arguments.timeout)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!(
+                error = format!("{error:#}"),
+                "The group's plans cannot be read."
+            );
+            ExitCode::from(1)
+        }
+    }
+}
+
+#[allow(
+    clippy::print_stdout,
+    reason = "the result is for the operator and for scripts"
+)]
+fn write_plans(config: &WorkerConfig, timeout: Duration) -> anyhow::Result<()> {
+    let plans = fetch_plans(config, Instant::now() + timeout)?;
+    println!("{}", serde_json::to_string(&plans)?);
     Ok(())
 }
 

@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 
 use super::canonical_type;
-use crate::api::{ClickHouseSink, ClickHouseSinkSpec, EngineSpec, MetadataColumnsMode};
+use crate::api::{
+    ClickHouseSink, ClickHouseSinkSpec, DerivedSpec, EngineSpec, MetadataColumnsMode,
+};
 use crate::table::{ColumnDefinition, Engine, TableDefinition};
 
 /// The setting that makes a plain `MergeTree` know an INSERT again.
@@ -29,10 +31,6 @@ pub fn rejected_table_name(spec: &ClickHouseSinkSpec) -> String {
 pub fn expected_table(sink: &ClickHouseSink) -> TableDefinition {
     let spec = &sink.spec;
     let table = &spec.table;
-    let mut settings = table.settings.clone();
-    settings
-        .entry(DEDUPLICATION_WINDOW_SETTING.to_owned())
-        .or_insert_with(|| DEDUPLICATION_WINDOW.to_owned());
     TableDefinition {
         database: spec.clickhouse.database.clone(),
         name: table.name.clone(),
@@ -41,8 +39,42 @@ pub fn expected_table(sink: &ClickHouseSink) -> TableDefinition {
         order_by: table.order_by.clone(),
         partition_by: table.partition_by.clone(),
         ttl: table.ttl.clone(),
-        settings,
+        settings: with_window(&table.settings),
     }
+}
+
+/// What a derived table must look like: the columns that its SELECT gives (name and type, as the server says), and a
+/// deduplication window of its own, since a retried INSERT is pushed into its view again.
+#[must_use]
+pub fn derived_table(
+    sink: &ClickHouseSink,
+    derived: &DerivedSpec,
+    columns: &[(String, String)],
+) -> TableDefinition {
+    let columns = columns.iter().map(|(name, data_type)| ColumnDefinition {
+        name: name.clone(),
+        data_type: canonical_type(data_type),
+        default: None,
+        comment: None,
+    });
+    TableDefinition {
+        database: sink.spec.clickhouse.database.clone(),
+        name: derived.name.clone(),
+        engine: engine(&derived.engine),
+        columns: columns.collect(),
+        order_by: derived.order_by.clone(),
+        partition_by: derived.partition_by.clone(),
+        ttl: derived.ttl.clone(),
+        settings: with_window(&derived.settings),
+    }
+}
+
+fn with_window(declared: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let mut settings = declared.clone();
+    settings
+        .entry(DEDUPLICATION_WINDOW_SETTING.to_owned())
+        .or_insert_with(|| DEDUPLICATION_WINDOW.to_owned());
+    settings
 }
 
 fn engine(engine: &EngineSpec) -> Engine {

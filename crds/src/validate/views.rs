@@ -9,12 +9,19 @@ use super::table::check_settings;
 use crate::api::{
     ClickHouseSinkSpec, DerivedSpec, FlatViewSpec, METADATA_COLUMNS, MetadataColumnsMode,
 };
-use crate::expression::{identifiers, not_one_expression, words};
+use crate::expression::{identifiers, words};
 use crate::resolve::rejected_table_name;
+use crate::select::check_select;
 use crate::violation::Violation;
 
 /// Tables of our own that a sink cannot take: where the operator notes what it made.
 const RESERVED: [&str; 1] = ["clickhouse_sink_catalog"];
+
+/// Name of a derived table's materialized view.
+#[must_use]
+pub fn view_name(derived: &str) -> String {
+    format!("{derived}_mv")
+}
 
 pub(super) fn check_views(spec: &ClickHouseSinkSpec) -> Vec<Violation> {
     let mut violations = check_names(spec);
@@ -74,7 +81,7 @@ fn list_names(spec: &ClickHouseSinkSpec) -> Vec<(String, String, &'static str)> 
     ];
     for (index, derived) in spec.derived.iter().enumerate() {
         let path = format!("spec.derived[{index}].name");
-        let view = format!("{}_mv", derived.name);
+        let view = view_name(&derived.name);
         names.push((path.clone(), derived.name.clone(), "a derived table"));
         names.push((path, view, "a materialized view"));
     }
@@ -93,8 +100,8 @@ fn check_derived(spec: &ClickHouseSinkSpec, derived: &DerivedSpec, path: &str) -
     let select_path = format!("{path}.select");
     let mut violations = Vec::new();
     match check_select(&derived.select, &spec.table.name) {
-        Some(message) => violations.push(Violation::new(&select_path, &message)),
-        None => violations.extend(check_selected(derived, path)),
+        Err(message) => violations.push(Violation::new(&select_path, &message)),
+        Ok(()) => violations.extend(check_selected(derived, path)),
     }
     for (index, name) in derived.order_by.iter().enumerate() {
         if derived.order_by[..index].contains(name) {
@@ -119,26 +126,6 @@ fn check_derived(spec: &ClickHouseSinkSpec, derived: &DerivedSpec, path: &str) -
         &format!("{path}.settings"),
     ));
     violations
-}
-
-/// Why the text cannot be one SELECT over the table.
-fn check_select(select: &str, table: &str) -> Option<String> {
-    if let Some(found) = not_one_expression(select) {
-        return Some(format!("expected one SELECT, found {found}; remove it"));
-    }
-    let words = words(select);
-    let first = words.first().map(String::as_str).unwrap_or_default();
-    if !["select", "with"].contains(&first.to_ascii_lowercase().as_str()) {
-        return Some(format!(
-            "expected one SELECT, found text that begins with `{first}`; begin with SELECT or WITH"
-        ));
-    }
-    if words.iter().any(|word| word == table) {
-        return None;
-    }
-    Some(format!(
-        "expected a SELECT FROM `{table}`, found none: the materialized view is filled by inserts into that table; name it behind FROM"
-    ))
 }
 
 /// Keys of a derived table must be columns that its SELECT gives; a star may give any.

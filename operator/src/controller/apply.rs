@@ -8,6 +8,7 @@ use crate::controller::memory::Memory;
 use crate::controller::observe::Unreachable;
 use crate::controller::plan::{FleetStep, Plan};
 use crate::ddl::DdlStep;
+use crate::derived::DerivedStep;
 use crate::fleet::Fleet;
 use crate::warehouse::{Account, Warehouse};
 
@@ -44,17 +45,54 @@ pub async fn apply<W: Warehouse, F: Fleet>(
         }
         applied.done.push(step.describe());
     }
-    if let Some(memory) = &plan.memory {
-        applied.failed = apply_memory(fleet, memory).await;
-        if applied.failed.is_some() {
+    for step in &plan.derived.steps {
+        applied.failed = apply_derived(warehouse, step).await;
+        if applied.failed.is_some() && step.is_awaited() {
             return applied;
         }
+        if applied.failed.is_some() {
+            break;
+        }
+        applied.done.push(step.describe());
     }
-    applied.failed = apply_fleet(fleet, account, &plan.fleet).await;
-    if applied.failed.is_none() {
-        applied.done.extend(plan.fleet.describe());
-    }
+    let failed = apply_workers(fleet, account, plan, &mut applied.done).await;
+    applied.failed = applied.failed.or(failed);
     applied
+}
+
+async fn apply_workers<F: Fleet>(
+    fleet: &F,
+    account: Option<&Account>,
+    plan: &Plan,
+    done: &mut Vec<String>,
+) -> Option<Failure> {
+    if let Some(memory) = &plan.memory {
+        let failed = apply_memory(fleet, memory).await;
+        if failed.is_some() {
+            return failed;
+        }
+    }
+    let failed = apply_fleet(fleet, account, &plan.fleet).await;
+    if failed.is_none() {
+        done.extend(plan.fleet.describe());
+    }
+    failed
+}
+
+async fn apply_derived<W: Warehouse>(warehouse: &W, step: &DerivedStep) -> Option<Failure> {
+    if let Some(statement) = step.statement()
+        && let Err(error) = warehouse.apply_statement(statement).await
+    {
+        return Some(Failure {
+            step: step.describe(),
+            why: error.into(),
+        });
+    }
+    if let Some(warning) = step.warning() {
+        let step = step.describe();
+        tracing::warn!(step, warning, "Derived table was mended.");
+    }
+    None
 }
 
 async fn apply_ddl<W: Warehouse>(warehouse: &W, step: &DdlStep) -> Option<Failure> {

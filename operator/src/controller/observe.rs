@@ -10,6 +10,9 @@ use serde::Serialize;
 
 use crate::controller::declaration::{Declaration, Expression, list_expressions};
 use crate::controller::memory::Memory;
+use crate::derived::check::list_texts;
+use crate::derived::observe::{fetch_derived, fetch_group};
+use crate::derived::{DerivedReading, GroupReading};
 use crate::fleet::{Fleet, FleetError, FleetState};
 use crate::sql::check_expression;
 use crate::warehouse::{Verdict, Warehouse, WarehouseError};
@@ -68,6 +71,8 @@ pub struct Observation {
     pub fleet: FleetState,
     /// What is remembered about the sink.
     pub memory: Reading<Memory>,
+    /// What the consumer group has committed, where a change of a derived table waits for it.
+    pub group: Option<GroupReading>,
 }
 
 /// What ClickHouse says.
@@ -85,6 +90,8 @@ pub struct ServerReading {
     pub canonical: BTreeMap<String, Verdict>,
     /// Each column's default as JSON, or why it has no constant value.
     pub defaults: BTreeMap<String, Verdict>,
+    /// The derived tables, in the order of the declaration.
+    pub derived: Vec<DerivedReading>,
 }
 
 /// Sees what is there.
@@ -93,9 +100,12 @@ pub async fn observe<W: Warehouse, F: Fleet>(
     fleet: &F,
     declaration: &Declaration,
 ) -> Observation {
+    let server = fetch_server(warehouse, declaration).await.into();
+    let state = fleet.fetch_state().await;
     Observation {
-        server: fetch_server(warehouse, declaration).await.into(),
-        fleet: fleet.fetch_state().await,
+        group: fetch_group(warehouse, fleet, declaration, &server, &state).await,
+        server,
+        fleet: state,
         memory: fleet.fetch_memory().await.into(),
     }
 }
@@ -106,7 +116,9 @@ async fn fetch_server<W: Warehouse>(
 ) -> Result<ServerReading, WarehouseError> {
     let (expected, rejected) = (&declaration.expected, &declaration.rejected);
     let version = warehouse.fetch_version().await?;
-    let canonical = fetch_canonical_forms(warehouse, &[expected, rejected]).await?;
+    let texts = [expected, rejected].into_iter().flat_map(list_expressions);
+    let texts = texts.map(|Expression { text, .. }| text);
+    let canonical = fetch_canonical_forms(warehouse, texts.chain(list_texts(declaration))).await?;
     Ok(ServerReading {
         version,
         has_database: warehouse.fetch_database_exists(&expected.database).await?,
@@ -117,6 +129,7 @@ async fn fetch_server<W: Warehouse>(
             .fetch_table(&rejected.database, &rejected.name)
             .await?,
         defaults: fetch_defaults(warehouse, expected, &canonical).await?,
+        derived: fetch_derived(warehouse, declaration).await?,
         canonical,
     })
 }
@@ -124,10 +137,10 @@ async fn fetch_server<W: Warehouse>(
 /// Only a text that can be one expression, whatever stands around it, gets as far as the server.
 async fn fetch_canonical_forms<W: Warehouse>(
     warehouse: &W,
-    tables: &[&TableDefinition],
+    texts: impl Iterator<Item = String> + Send,
 ) -> Result<BTreeMap<String, Verdict>, WarehouseError> {
     let mut forms = BTreeMap::new();
-    for Expression { text, .. } in tables.iter().flat_map(|table| list_expressions(table)) {
+    for text in texts {
         if check_expression(&text).is_ok() && !forms.contains_key(&text) {
             let form = warehouse.fetch_canonical(&text).await?;
             forms.insert(text, form);

@@ -16,6 +16,8 @@ use crate::controller::memory::{Memory, Seen, merge_facts, merge_mappings};
 use crate::controller::observe::{Observation, Reading, ServerReading};
 use crate::controller::validate::{Validated, Validation};
 use crate::ddl::{DdlStep, plan_ddl, render_create_table};
+use crate::derived::plan::plan_derived;
+use crate::derived::{DerivedPlan, Note};
 use crate::fleet::FleetSpec;
 
 /// Wait before an unreachable server is asked again, in milliseconds.
@@ -35,6 +37,8 @@ pub struct Plan {
     pub warnings: Vec<Difference>,
     /// What the deduplication window of the sink's table lacks; one of the warnings.
     pub window: Option<Difference>,
+    /// What happens to derived tables, behind the tables and before the workers.
+    pub derived: DerivedPlan,
     /// What happens to the workers.
     pub fleet: FleetStep,
     /// What is to be remembered from now on, before workers run; none: nothing new. No step that people wait for.
@@ -80,7 +84,8 @@ impl Plan {
     /// True where nothing is to be done.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.ddl.is_empty() && self.held.is_empty() && self.fleet == FleetStep::Keep
+        let is_quiet = self.derived.steps.is_empty() && !self.derived.drain;
+        self.ddl.is_empty() && self.held.is_empty() && is_quiet && self.fleet == FleetStep::Keep
     }
 
     /// What is to be done, in order.
@@ -90,9 +95,13 @@ impl Plan {
             what: step.describe(),
             sql: Some(step.render()),
         });
+        let derived = self.derived.steps.iter().map(|step| PlanStep {
+            what: step.describe(),
+            sql: step.statement().map(str::to_owned),
+        });
         let fleet = self.fleet.describe();
         let fleet = fleet.map(|what| PlanStep { what, sql: None });
-        ddl.chain(fleet).collect()
+        ddl.chain(derived).chain(fleet).collect()
     }
 
     /// The plan for people: numbered steps with their SQL, what is held, warnings.
@@ -109,7 +118,9 @@ impl Plan {
             let lines = lines.map(|difference| render_difference(word, difference));
             lines.collect::<Vec<_>>()
         };
+        let notes = self.derived.notes.iter().map(Note::render);
         let blocks: Vec<_> = numbered
+            .chain(notes)
             .chain(differences("held", &self.held))
             .chain(differences("warning", &self.warnings))
             .collect();
@@ -246,6 +257,7 @@ fn plan_blind(declaration: &Declaration, observation: &Observation) -> Plan {
         held: Vec::new(),
         warnings: Vec::new(),
         window: None,
+        derived: DerivedPlan::default(),
         fleet: plan_scale(declaration, observation),
         memory: None,
         requeue_ms: RETRY_MS,
@@ -262,6 +274,15 @@ fn plan_scale(declaration: &Declaration, observation: &Observation) -> FleetStep
     }
 }
 
+/// Workers stop for a moment; where none run, none are started.
+fn plan_stop(observation: &Observation) -> FleetStep {
+    if observation.fleet.wanted_revision.is_some() && observation.fleet.wanted_replicas > 0 {
+        FleetStep::Scale { replicas: 0 }
+    } else {
+        FleetStep::Keep
+    }
+}
+
 fn plan_valid(
     declaration: &Declaration,
     observation: &Observation,
@@ -270,19 +291,28 @@ fn plan_valid(
     (config, memory): (WorkerConfig, &mut Memory),
 ) -> Plan {
     let mode = declaration.mode();
-    let tables = [
+    let mut tables = vec![
         (&validated.expected, server.table.as_ref()),
         (&validated.rejected, server.rejected.as_ref()),
     ];
+    let targets = validated.derived.iter().zip(&server.derived);
+    tables.extend(targets.map(|(derived, reading)| (&derived.expected, reading.target.as_ref())));
     let ddl = plan_ddl(mode, server.has_database, &tables);
     let differences = tables
         .iter()
         .flat_map(|(expected, found)| diff_table(mode, expected, *found));
-    let (held, warnings): (Vec<_>, Vec<_>) =
+    let (mut held, warnings): (Vec<_>, Vec<_>) =
         differences.partition(|difference| difference.blocks_writes);
+    let (mut derived, views) = plan_derived(declaration, &validated.derived, server, observation);
+    held.extend(views);
+    if !held.is_empty() {
+        derived = DerivedPlan::default();
+    }
     let found = server.table.as_ref();
     let window = found.and_then(|found| check_window(&validated.expected, found));
-    let fleet = if held.is_empty() {
+    let fleet = if derived.drain {
+        plan_stop(observation)
+    } else if held.is_empty() {
         plan_run(declaration, observation, config, memory)
     } else {
         plan_scale(declaration, observation)
@@ -292,11 +322,13 @@ fn plan_valid(
     } else {
         declaration.recheck_ms().min(HELD_MS)
     };
+    let requeue_ms = derived.requeue_ms.unwrap_or(requeue_ms).min(requeue_ms);
     Plan {
         ddl,
         held,
         warnings,
         window,
+        derived,
         fleet,
         memory: None,
         requeue_ms,

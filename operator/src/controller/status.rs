@@ -10,6 +10,7 @@ use crate::controller::apply::{Applied, Failure};
 use crate::controller::declaration::Declaration;
 use crate::controller::plan::{Plan, describe_difference};
 use crate::controller::validate::Validation;
+use crate::derived::Note;
 use crate::fleet::{FleetState, Hold, WorkerPhase};
 
 /// Reasons of local mode, beside those of the contract and of ClickHouse errors.
@@ -52,6 +53,8 @@ pub struct SinkStatus {
     pub ready: bool,
     /// What the table's deduplication window lacks, and the statement that mends it; data flows all the same.
     pub window: Option<String>,
+    /// What is under way with derived tables, or waits; data flows all the same.
+    pub derived: Vec<String>,
     /// Partitions that are held, by partition; each once.
     pub holds: Vec<Hold>,
 }
@@ -115,8 +118,14 @@ pub fn build_status(
             .as_ref()
             .and_then(|plan| plan.window.as_ref())
             .map(describe_difference),
+        derived: list_notes(outcome),
         holds: list_holds(fleet),
     }
+}
+
+fn list_notes(outcome: &Outcome) -> Vec<String> {
+    let notes = outcome.plan.iter().flat_map(|plan| &plan.derived.notes);
+    notes.map(Note::render).collect()
 }
 
 fn list_holds(fleet: &FleetState) -> Vec<Hold> {
@@ -146,6 +155,7 @@ fn explain(declaration: &Declaration, outcome: &Outcome, fleet: &FleetState) -> 
         })
         .or_else(|| outcome.trouble())
         .or_else(|| explain_rest(declaration, fleet))
+        .or_else(|| explain_drain(outcome.plan.as_ref()))
         .or_else(|| explain_workers(declaration, fleet))
         .unwrap_or((reasons::READY, String::new()))
 }
@@ -172,6 +182,14 @@ fn explain_held(plan: Option<&Plan>) -> Option<Explanation> {
     let held = &plan?.held;
     let messages: Vec<_> = held.iter().map(describe_difference).collect();
     (!held.is_empty()).then(|| (reason::TABLE_NOT_AS_DECLARED, messages.join("; ")))
+}
+
+fn explain_drain(plan: Option<&Plan>) -> Option<Explanation> {
+    let message = "workers are stopped for a moment, so that a materialized view is changed between two inserts";
+    plan?
+        .derived
+        .drain
+        .then(|| (reason::VIEW_CHANGING, message.to_owned()))
 }
 
 fn explain_failure(failed: Option<&Failure>) -> Option<Explanation> {

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::controller::declaration::{Declaration, default_path, list_expressions, quote_column};
 use crate::controller::observe::{Observation, Reading, ServerReading, Unreachable};
+use crate::derived::check::{ValidatedDerived, build_all, check_all};
 use crate::sql::check_expression;
 use crate::warehouse::Verdict;
 
@@ -34,6 +35,8 @@ pub struct Validated {
     pub rejected: TableDefinition,
     /// Each column's default as JSON text.
     pub defaults: BTreeMap<String, String>,
+    /// The derived tables that are looked after.
+    pub derived: Vec<ValidatedDerived>,
 }
 
 /// Judges a declaration.
@@ -48,6 +51,7 @@ pub fn validate(declaration: &Declaration, observation: &Observation) -> Validat
     };
     let mut violations = check_expressions(&declaration.expected, server);
     violations.extend(check_defaults(&declaration.expected, server));
+    violations.extend(check_all(declaration, server));
     if violations.is_empty() {
         Validation::Valid(Box::new(build_validated(declaration, server)))
     } else {
@@ -98,6 +102,7 @@ fn build_validated(declaration: &Declaration, server: &ServerReading) -> Validat
         defaults: defaults
             .filter_map(|(column, value)| Some((column.clone(), value.clone().ok()?)))
             .collect(),
+        derived: build_all(declaration, server),
     }
 }
 

@@ -4,6 +4,9 @@
 
 use std::path::PathBuf;
 
+use clickhouse_sink_crds::group_plans::GroupPlans;
+use clickhouse_sink_crds::worker_config::WorkerConfig;
+
 use crate::controller::memory::Memory;
 use crate::fleet::{Fleet, FleetError, FleetSpec, FleetState};
 use crate::warehouse::Account;
@@ -27,6 +30,12 @@ impl Fleet for DryFleet {
 
     async fn apply_memory(&self, _memory: &Memory) -> Result<(), FleetError> {
         Ok(())
+    }
+
+    async fn fetch_plans(&self, _config: &WorkerConfig) -> Result<GroupPlans, FleetError> {
+        Err(FleetError::Plans {
+            detail: "this command runs no workers and cannot tell whether any run elsewhere; `local` does it".to_owned(),
+        })
     }
 
     async fn fetch_state(&self) -> FleetState {

@@ -6,6 +6,7 @@ pub mod decide;
 pub mod files;
 mod health;
 mod memory;
+mod plans;
 mod process;
 mod supervisor;
 
@@ -13,6 +14,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use clickhouse_sink_crds::group_plans::GroupPlans;
+use clickhouse_sink_crds::worker_config::WorkerConfig;
 use secrecy::ExposeSecret as _;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -28,6 +31,8 @@ use crate::warehouse::Account;
 pub struct LocalFleet {
     folder: PathBuf,
     salt: Arc<[u8]>,
+    worker_bin: PathBuf,
+    plans: Mutex<Option<GroupPlans>>,
     writing: Arc<Mutex<()>>,
     orders: watch::Sender<Orders>,
     state: watch::Receiver<FleetState>,
@@ -58,7 +63,7 @@ impl LocalFleet {
         let supervisor = Supervisor::new(
             name.to_owned(),
             folder.clone(),
-            worker_bin,
+            worker_bin.clone(),
             Arc::clone(&writing),
             state_sender,
         );
@@ -66,6 +71,8 @@ impl LocalFleet {
         Ok(Self {
             folder,
             salt,
+            worker_bin,
+            plans: Mutex::default(),
             writing,
             orders,
             state,
@@ -141,6 +148,23 @@ impl Fleet for LocalFleet {
 
     async fn apply_memory(&self, memory: &Memory) -> Result<(), FleetError> {
         memory::write_memory(&self.folder, memory)
+    }
+
+    async fn fetch_plans(&self, config: &WorkerConfig) -> Result<GroupPlans, FleetError> {
+        let plans = plans::run_plans(&self.worker_bin, &self.folder, config).await?;
+        *self.plans.lock().unwrap_or_else(PoisonError::into_inner) = Some(plans.clone());
+        Ok(plans)
+    }
+
+    fn recall_plans(&self) -> Option<GroupPlans> {
+        self.plans
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn forget_plans(&self) {
+        *self.plans.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     async fn fetch_state(&self) -> FleetState {

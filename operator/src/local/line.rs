@@ -30,6 +30,7 @@ pub fn render_line(status: &SinkStatus, rows_per_second: u64) -> String {
             .as_ref()
             .map(|lack| format!("{}: {}", reason::DEDUP_WINDOW_TOO_SMALL, unbroken(lack))),
     );
+    parts.extend(status.derived.iter().map(|note| unbroken(note)));
     parts.join(" | ")
 }
 
@@ -115,6 +116,7 @@ mod tests {
             message: String::new(),
             ready: true,
             window: None,
+            derived: Vec::new(),
             holds: Vec::new(),
         }
     }

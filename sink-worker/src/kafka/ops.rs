@@ -15,6 +15,7 @@ use rdkafka_sys as sys;
 use super::consumer::Consumer;
 use super::errors::KafkaError;
 use super::ffi::{Client, Event, borrow_error, c_string, refused_code, text};
+use super::groups::read_members;
 use super::lists::{Element, PartitionList, read_element, read_list};
 use super::question::{Heard, Question};
 use super::types::{
@@ -23,7 +24,7 @@ use super::types::{
 };
 
 /// How long a look-up may take before its result is `_TIMED_OUT`, milliseconds.
-const LOOK_UP_TIMEOUT_MS: c_int = 10_000;
+pub(super) const LOOK_UP_TIMEOUT_MS: c_int = 10_000;
 
 impl Consumer {
     /// Sends one commit for these partitions; the result is an [`OpResult::CommitDone`].
@@ -156,7 +157,7 @@ impl Consumer {
         Some((self.questions.swap_remove(at).op, result))
     }
 
-    fn next_op(&mut self) -> OpId {
+    pub(super) fn next_op(&mut self) -> OpId {
         self.last_op = self.last_op.wrapping_add(1);
         OpId(self.last_op)
     }
@@ -270,6 +271,9 @@ fn read_result(event: &Event) -> Option<OpResult> {
             sys::RD_KAFKA_EVENT_OFFSET_COMMIT => Some(read_commit(event, whole)),
             sys::RD_KAFKA_EVENT_LISTCONSUMERGROUPOFFSETS_RESULT => Some(OpResult::GroupOffsets(
                 whole.map_or_else(|| read_group_offsets(event), Err),
+            )),
+            sys::RD_KAFKA_EVENT_DESCRIBECONSUMERGROUPS_RESULT => Some(OpResult::GroupMembers(
+                whole.map_or_else(|| read_members(event), Err),
             )),
             sys::RD_KAFKA_EVENT_DESCRIBETOPICS_RESULT => Some(OpResult::Topics(
                 whole.map_or_else(|| Ok(read_topics(event)), Err),

@@ -154,6 +154,8 @@ pub enum OpResult {
     /// `list_group_offsets` was answered. An `Err` says nothing about what is committed (ask again
     /// where [`ErrorCode::is_transient`]).
     GroupOffsets(Result<Vec<GroupOffset>, Fault>),
+    /// `describe_group` was answered: how many members it has.
+    GroupMembers(Result<u32, Fault>),
     /// `describe_topics` was answered.
     Topics(Result<Vec<TopicInfo>, Fault>),
     /// `list_offsets` was answered.

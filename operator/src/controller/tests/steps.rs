@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
+use clickhouse_sink_crds::group_plans::GroupPlans;
 use clickhouse_sink_crds::manifest::{Manifest, parse_manifests};
 use clickhouse_sink_crds::resolve::{expected_table, rejected_table};
 use clickhouse_sink_crds::table::{ObservedColumn, ObservedTable, TableDefinition};
+use clickhouse_sink_crds::worker_config::WorkerConfig;
 
 use crate::controller::apply::{Applied, Failure};
 use crate::controller::declaration::Declaration;
@@ -20,7 +22,7 @@ use crate::controller::validate::{Validation, validate};
 use crate::fleet::{
     Fleet, FleetError, FleetSpec, FleetState, Health, Hold, WorkerPhase, WorkerView,
 };
-use crate::warehouse::{Account, Verdict, Warehouse, WarehouseError};
+use crate::warehouse::{Account, ObservedView, SelectShape, Verdict, Warehouse, WarehouseError};
 
 const SINK: &str = r#"
 apiVersion: clickhouse-sink.io/v1alpha1
@@ -75,6 +77,7 @@ fn server() -> ServerReading {
             .map(|text| ((*text).to_owned(), Ok((*text).to_owned())))
             .collect(),
         defaults: BTreeMap::from([("status".to_owned(), Ok("\"raised\"".to_owned()))]),
+        derived: Vec::new(),
     }
 }
 
@@ -121,6 +124,7 @@ fn observe(server: ServerReading) -> Observation {
         server: Reading::Known(server),
         fleet: FleetState::default(),
         memory: Reading::Known(Memory::default()),
+        group: None,
     }
 }
 
@@ -221,6 +225,7 @@ fn pausing_works_without_a_server() {
         server: Reading::Unreachable(unreachable()),
         fleet: FleetState::default(),
         memory: Reading::Known(Memory::default()),
+        group: None,
     };
     assert_eq!(plan(&declaration, &observation).fleet, FleetStep::Keep);
     observation.fleet.wanted_revision = Some("a".to_owned());
@@ -293,6 +298,34 @@ impl Warehouse for Refusing {
         Ok(Ok("0".to_owned()))
     }
 
+    async fn fetch_select(
+        &self,
+        _select: &str,
+        _source: &TableDefinition,
+    ) -> Result<Result<SelectShape, String>, WarehouseError> {
+        Ok(Err("no server".to_owned()))
+    }
+
+    async fn fetch_view(
+        &self,
+        _database: &str,
+        _name: &str,
+    ) -> Result<Option<ObservedView>, WarehouseError> {
+        Ok(None)
+    }
+
+    async fn fetch_partitions(
+        &self,
+        _database: &str,
+        _name: &str,
+    ) -> Result<Vec<(String, u64)>, WarehouseError> {
+        Ok(Vec::new())
+    }
+
+    async fn fetch_count(&self, _sql: &str) -> Result<u64, WarehouseError> {
+        Ok(0)
+    }
+
     async fn apply_statement(&self, sql: &str) -> Result<(), WarehouseError> {
         if sql.contains(self.word) {
             return Err(WarehouseError::Server {
@@ -326,6 +359,10 @@ impl Fleet for Watched {
 
     async fn apply_memory(&self, _memory: &Memory) -> Result<(), FleetError> {
         Ok(())
+    }
+
+    async fn fetch_plans(&self, _config: &WorkerConfig) -> Result<GroupPlans, FleetError> {
+        Ok(GroupPlans::default())
     }
 
     async fn fetch_state(&self) -> FleetState {

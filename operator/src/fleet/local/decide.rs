@@ -100,6 +100,19 @@ pub fn decide_fleet(slots: &[Slot], wanted: &Wanted, now_ms: u64) -> Vec<Action>
         .collect()
 }
 
+/// True where the fleet is what is wanted: every wanted slot ready on the wanted revision, and no other process there.
+#[must_use]
+pub fn is_settled(slots: &[Slot], wanted: &Wanted) -> bool {
+    let is_as_wanted = |(index, slot): (usize, &Slot)| match slot {
+        Slot::Running { revision, .. } => {
+            is_wanted(index, wanted) && slot.is_ready() && *revision == wanted.revision
+        }
+        Slot::Empty { .. } => !is_wanted(index, wanted),
+        Slot::Draining { .. } => false,
+    };
+    slots.iter().enumerate().all(is_as_wanted) && slots.len() >= wanted.replicas as usize
+}
+
 fn is_wanted(index: usize, wanted: &Wanted) -> bool {
     u32::try_from(index).is_ok_and(|index| index < wanted.replicas)
 }

@@ -11,7 +11,9 @@ use clickhouse_sink_crds::facts::TopicFact;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::fleet::local::decide::{Action, Slot, Wanted, decide_after_end, decide_fleet};
+use crate::fleet::local::decide::{
+    Action, Slot, Wanted, decide_after_end, decide_fleet, is_settled,
+};
 use crate::fleet::local::files::{read_tail, remove_old_files};
 use crate::fleet::local::locate_config;
 use crate::fleet::local::process::Process;
@@ -80,6 +82,9 @@ pub(super) struct Supervisor {
     writing: Arc<Mutex<()>>,
     kept_files: Vec<PathBuf>,
     kept_revision: String,
+    /// Since when the fleet is what was asked for.
+    settled: Option<u64>,
+    settled_s: u64,
     started: Instant,
     state: watch::Sender<FleetState>,
 }
@@ -105,6 +110,8 @@ impl Supervisor {
             writing,
             kept_files: Vec::new(),
             kept_revision: String::new(),
+            settled: None,
+            settled_s: 0,
             started: Instant::now(),
             state,
         }
@@ -157,11 +164,8 @@ impl Supervisor {
             self.note_end(index, now_ms);
             self.note_health(index, now_ms);
         }
-        let slots: Vec<_> = self
-            .members
-            .iter()
-            .map(|member| member.slot.clone())
-            .collect();
+        let slots = self.list_slots();
+        self.note_settled(&slots, now_ms);
         for (index, action) in decide_fleet(&slots, &self.wanted, now_ms)
             .into_iter()
             .enumerate()
@@ -169,6 +173,23 @@ impl Supervisor {
             self.act(index, action, now_ms);
         }
         self.publish();
+    }
+
+    fn list_slots(&self) -> Vec<Slot> {
+        self.members
+            .iter()
+            .map(|member| member.slot.clone())
+            .collect()
+    }
+
+    fn note_settled(&mut self, slots: &[Slot], now_ms: u64) {
+        self.settled = if is_settled(slots, &self.wanted) {
+            self.settled.or(Some(now_ms))
+        } else {
+            None
+        };
+        let since = self.settled.unwrap_or(now_ms);
+        self.settled_s = now_ms.saturating_sub(since) / 1_000;
     }
 
     /// Once every worker runs on the wanted revision, older configurations and credentials are of no use to anybody.
@@ -392,6 +413,7 @@ impl Supervisor {
             rejected: self.rejected,
             topics: self.topics.clone(),
             left_rows: self.members.iter().any(|member| member.left_rows),
+            settled_s: self.settled_s,
         }
     }
 }
