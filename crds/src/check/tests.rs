@@ -13,6 +13,7 @@ fn column(name: &str, data_type: &str) -> ColumnDefinition {
         data_type: data_type.into(),
         default: None,
         comment: None,
+        codec: None,
     }
 }
 
@@ -25,6 +26,8 @@ fn expected() -> TableDefinition {
         },
         columns: vec![column("id", "String"), column("version", "UInt32")],
         order_by: vec!["id".into(), "version".into()],
+        indexes: Vec::new(),
+        cluster: None,
         partition_by: Some("toYYYYMM(ts)".into()),
         ttl: None,
         settings: BTreeMap::from([(DEDUPLICATION_WINDOW_SETTING.into(), "100000".into())]),
@@ -38,6 +41,7 @@ fn found(name: &str, data_type: &str) -> ObservedColumn {
         default_kind: String::new(),
         default_expression: String::new(),
         comment: String::new(),
+        compression_codec: String::new(),
     }
 }
 
@@ -50,6 +54,8 @@ fn observed() -> ObservedTable {
         partition_key: "toYYYYMM(ts)".into(),
         comment: String::new(),
         columns: vec![found("id", "String"), found("version", "UInt32")],
+        indexes: Vec::new(),
+        views: Vec::new(),
     }
 }
 

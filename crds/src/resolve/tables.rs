@@ -5,8 +5,9 @@
 use std::collections::BTreeMap;
 
 use super::canonical_type;
-use crate::api::{ClickHouseSink, ClickHouseSinkSpec, EngineSpec, MetadataColumnsMode};
-use crate::table::{ColumnDefinition, Engine, TableDefinition};
+use crate::api::{ClickHouseSink, ClickHouseSinkSpec, EngineSpec, IndexSpec, MetadataColumnsMode};
+use crate::clause::{parse_codec, parse_index_type};
+use crate::table::{ColumnDefinition, Engine, IndexDefinition, TableDefinition};
 
 /// The setting that makes a plain `MergeTree` know an INSERT again.
 pub const DEDUPLICATION_WINDOW_SETTING: &str = "non_replicated_deduplication_window";
@@ -42,6 +43,8 @@ pub fn expected_table(sink: &ClickHouseSink) -> TableDefinition {
         partition_by: table.partition_by.clone(),
         ttl: table.ttl.clone(),
         settings,
+        indexes: table.indexes.iter().map(index).collect(),
+        cluster: None,
     }
 }
 
@@ -54,12 +57,27 @@ fn engine(engine: &EngineSpec) -> Engine {
     }
 }
 
+fn canonical_codec(text: &str) -> String {
+    parse_codec(text).unwrap_or_else(|_| text.to_owned())
+}
+
+fn index(index: &IndexSpec) -> IndexDefinition {
+    let text = &index.index_type;
+    IndexDefinition {
+        name: index.name.clone(),
+        expression: index.expression.clone(),
+        index_type: parse_index_type(text).unwrap_or_else(|_| text.clone()),
+        granularity: u64::try_from(index.granularity).unwrap_or(1),
+    }
+}
+
 fn columns(spec: &ClickHouseSinkSpec) -> Vec<ColumnDefinition> {
     let declared = spec.table.columns.iter().map(|column| ColumnDefinition {
         name: column.name.clone(),
         data_type: canonical_type(&column.data_type),
         default: column.default.clone(),
         comment: column.comment.clone(),
+        codec: column.codec.as_deref().map(canonical_codec),
     });
     let metadata: &[_] = if has_metadata_columns(spec) {
         &[
@@ -98,6 +116,7 @@ fn column(name: &str, data_type: &str, comment: &str) -> ColumnDefinition {
         data_type: data_type.to_owned(),
         default: None,
         comment: Some(comment.to_owned()),
+        codec: None,
     }
 }
 
@@ -127,6 +146,8 @@ pub fn rejected_table(sink: &ClickHouseSink) -> TableDefinition {
             DEDUPLICATION_WINDOW_SETTING.to_owned(),
             DEDUPLICATION_WINDOW.to_owned(),
         )]),
+        indexes: Vec::new(),
+        cluster: None,
     }
 }
 

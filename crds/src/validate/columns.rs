@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use crate::api::{ColumnSpec, TableSpec};
+use crate::clause::parse_codec;
 use crate::data_type::DataType;
 use crate::expression::{not_one_expression, volatile_function};
 use crate::path::parse_path;
@@ -39,6 +40,10 @@ fn check_column(column: &ColumnSpec, path: &str) -> Vec<Violation> {
     }
     if let Some(default) = &column.default {
         violations.extend(check_expression(default, &format!("{path}.default")));
+    }
+    if let Some(Err(error)) = column.codec.as_deref().map(parse_codec) {
+        let path = format!("{path}.codec");
+        violations.push(Violation::new(&path, &error.to_string()));
     }
     violations
 }

@@ -3,7 +3,8 @@
 //! Must not be here: single columns (`columns`).
 
 use super::columns::check_expression;
-use crate::api::TableSpec;
+use crate::api::{IndexSpec, TableSpec};
+use crate::clause::parse_index_type;
 use crate::data_type::DataType;
 use crate::expression::not_one_expression;
 use crate::violation::Violation;
@@ -19,6 +20,28 @@ pub(super) fn check_table_spec(table: &TableSpec) -> Vec<Violation> {
         violations.push(Violation::new("spec.table.ttl", &message));
     }
     violations.extend(check_settings(table));
+    violations.extend(check_indexes(table));
+    violations
+}
+
+fn check_indexes(table: &TableSpec) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for (number, index) in table.indexes.iter().enumerate() {
+        let path = format!("spec.table.indexes[{number}]");
+        let is_same = |other: &IndexSpec| other.name == index.name;
+        if table.indexes[..number].iter().any(is_same) {
+            let name = &index.name;
+            let message = format!("expected each index once, found `{name}` again; rename one");
+            violations.push(Violation::new(&format!("{path}.name"), &message));
+        }
+        violations.extend(check_expression(
+            &index.expression,
+            &format!("{path}.expression"),
+        ));
+        if let Err(error) = parse_index_type(&index.index_type) {
+            violations.push(Violation::new(&format!("{path}.type"), &error.to_string()));
+        }
+    }
     violations
 }
 

@@ -2,7 +2,10 @@
 //!
 //! Must not be here: decisions.
 
+use std::time::Duration;
+
 use serde::Serialize;
+use tokio::time::sleep;
 
 use crate::controller::memory::Memory;
 use crate::controller::observe::Unreachable;
@@ -37,12 +40,17 @@ pub async fn apply<W: Warehouse, F: Fleet>(
     plan: &Plan,
 ) -> Applied {
     let mut applied = Applied::default();
+    let mut put_off = None;
     for step in &plan.ddl {
-        applied.failed = apply_ddl(warehouse, step).await;
-        if applied.failed.is_some() {
-            return applied;
+        match apply_ddl(warehouse, step).await {
+            None => applied.done.push(step.describe()),
+            // Rows can go on without it: told, and tried again.
+            failed if !step.is_needed() => put_off = put_off.or(failed),
+            failed => {
+                applied.failed = failed;
+                return applied;
+            }
         }
-        applied.done.push(step.describe());
     }
     if let Some(memory) = &plan.memory {
         applied.failed = apply_memory(fleet, memory).await;
@@ -54,11 +62,29 @@ pub async fn apply<W: Warehouse, F: Fleet>(
     if applied.failed.is_none() {
         applied.done.extend(plan.fleet.describe());
     }
+    applied.failed = applied.failed.or(put_off);
     applied
 }
 
+/// Attempts of a statement that meets another one on the same table.
+const ATTEMPTS: u32 = 3;
+/// Wait between them.
+const RETRY_PAUSE: Duration = Duration::from_millis(300);
+
 async fn apply_ddl<W: Warehouse>(warehouse: &W, step: &DdlStep) -> Option<Failure> {
-    let error = warehouse.apply_statement(&step.render()).await.err()?;
+    let sql = step.render();
+    let mut result = warehouse.apply_statement(&sql).await;
+    for _ in 1..ATTEMPTS {
+        match &result {
+            Err(error) if error.is_ddl_conflict() => {
+                sleep(RETRY_PAUSE).await;
+                result = warehouse.apply_statement(&sql).await;
+            }
+            _ => break,
+        }
+    }
+    // Somebody else was faster: the next look says whether it is as declared.
+    let error = result.err().filter(|error| !error.is_there_already())?;
     Some(Failure {
         step: step.describe(),
         why: error.into(),

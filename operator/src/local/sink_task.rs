@@ -12,6 +12,7 @@ use tokio::time::sleep;
 use crate::controller::declaration::Declaration;
 use crate::controller::reconcile;
 use crate::controller::status::{Outcome, SinkStatus, build_status, reasons};
+use crate::ddl::DdlStep;
 use crate::fleet::local::LocalFleet;
 use crate::fleet::{FleetError, FleetState};
 use crate::local::build_warehouse;
@@ -216,6 +217,18 @@ fn log_transition(declaration: &Declaration, before: &Outcome, now: &Outcome) {
     let sink = declaration.qualified_name();
     for step in &now.applied.done {
         tracing::info!(sink, step, "Step was done.");
+    }
+    for step in now.plan.iter().flat_map(|plan| &plan.ddl) {
+        if matches!(step, DdlStep::CreateAgain { .. })
+            && now.applied.done.contains(&step.describe())
+        {
+            let step = step.describe();
+            tracing::warn!(
+                sink,
+                step,
+                "Table was gone and was made again: its rows are lost, unless they can be restored."
+            );
+        }
     }
     match (before.trouble(), now.trouble()) {
         (before, Some((reason, message)))
