@@ -5,17 +5,11 @@
 use super::engine_text::EngineText;
 use super::{Consent, Finding, warning};
 use crate::ddl::Alteration;
-use crate::resolve::{DEDUPLICATION_WINDOW, DEDUPLICATION_WINDOW_SETTING};
+use crate::resolve::{DEDUPLICATION_WINDOW, DEDUPLICATION_WINDOW_SETTING, REPLICATED_WINDOW};
 use crate::table::{Difference, ObservedTable, TableDefinition};
 
 /// Least window of a plain table.
 const PLAIN: [(&str, &str); 1] = [(DEDUPLICATION_WINDOW_SETTING, DEDUPLICATION_WINDOW)];
-/// Least window of a replicated one: INSERTs, and the seconds that they are remembered.
-pub(crate) const REPLICATED: [(&str, &str); 2] = [
-    ("replicated_deduplication_window", "20000"),
-    ("replicated_deduplication_window_seconds", "604800"),
-];
-
 /// What the window lacks, with the statement that mends it; never stops writes.
 ///
 /// A setting that the table does not have itself counts as lacking: the server's own value is smaller in every version
@@ -30,7 +24,11 @@ pub(super) fn find_window(expected: &TableDefinition, observed: &ObservedTable) 
     let replicated = ["Replicated", "Shared"]
         .iter()
         .any(|prefix| observed.engine.starts_with(prefix));
-    let least: &[(&str, &str)] = if replicated { &REPLICATED } else { &PLAIN };
+    let least: &[(&str, &str)] = if replicated {
+        &REPLICATED_WINDOW
+    } else {
+        &PLAIN
+    };
     let text = EngineText::read(&observed.engine_full);
     let wanted = least
         .iter()
@@ -67,7 +65,10 @@ pub(super) fn find_window(expected: &TableDefinition, observed: &ObservedTable) 
 
 /// True where the setting is one of a window's: more than what is declared is no difference.
 pub(super) fn is_raised(expected: &TableDefinition, name: &str) -> bool {
-    expected.cluster.is_some() && REPLICATED.iter().any(|(setting, _)| *setting == name)
+    expected.cluster.is_some()
+        && REPLICATED_WINDOW
+            .iter()
+            .any(|(setting, _)| *setting == name)
 }
 
 /// A sink may ask for more than the least.

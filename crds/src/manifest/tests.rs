@@ -105,10 +105,7 @@ fn errors_show_line_column_field_and_remedy() {
         wrong("mergeTree: {}", "mergTree: {}"),
         wrong("orderBy: [id]", "orderBy: [id, nope]"),
         wrong("    orderBy: [id]\n", "    orderBy: [id]\n    ddl: Auto\n"),
-        wrong(
-            "spec:\n",
-            "spec:\n  replicas: 1000\n  deletionPolicy: Retain\n",
-        ),
+        wrong("spec:\n", "spec:\n  replicas: 1000\n  keepTables: Retain\n"),
         wrong(
             "- { name: n, type: UInt8 }",
             "- { name: n, type: Nullable(UInt8), onMissing: Null }",

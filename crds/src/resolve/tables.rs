@@ -5,14 +5,22 @@
 use std::collections::BTreeMap;
 
 use super::canonical_type;
-use crate::api::{ClickHouseSink, ClickHouseSinkSpec, EngineSpec, IndexSpec, MetadataColumnsMode};
+use crate::api::{
+    ClickHouseSink, ClickHouseSinkSpec, ClusterDdl, EngineSpec, IndexSpec, MetadataColumnsMode,
+};
 use crate::clause::{parse_codec, parse_index_type};
-use crate::table::{ColumnDefinition, Engine, IndexDefinition, TableDefinition};
+use crate::table::{ClusterDefinition, ColumnDefinition, Engine, IndexDefinition, TableDefinition};
 
 /// The setting that makes a plain `MergeTree` know an INSERT again.
 pub const DEDUPLICATION_WINDOW_SETTING: &str = "non_replicated_deduplication_window";
 /// How many INSERTs it remembers, one entry for each table partition of each.
 pub const DEDUPLICATION_WINDOW: &str = "100000";
+
+/// The same of a replicated table: INSERTs, and the seconds that they are remembered.
+pub const REPLICATED_WINDOW: [(&str, &str); 2] = [
+    ("replicated_deduplication_window", "20000"),
+    ("replicated_deduplication_window_seconds", "604800"),
+];
 
 /// Name of the rejected table.
 #[must_use]
@@ -30,10 +38,8 @@ pub fn rejected_table_name(spec: &ClickHouseSinkSpec) -> String {
 pub fn expected_table(sink: &ClickHouseSink) -> TableDefinition {
     let spec = &sink.spec;
     let table = &spec.table;
-    let mut settings = table.settings.clone();
-    settings
-        .entry(DEDUPLICATION_WINDOW_SETTING.to_owned())
-        .or_insert_with(|| DEDUPLICATION_WINDOW.to_owned());
+    let mut settings = windows(spec);
+    settings.extend(table.settings.clone());
     TableDefinition {
         database: spec.clickhouse.database.clone(),
         name: table.name.clone(),
@@ -44,8 +50,31 @@ pub fn expected_table(sink: &ClickHouseSink) -> TableDefinition {
         ttl: table.ttl.clone(),
         settings,
         indexes: table.indexes.iter().map(index).collect(),
-        cluster: None,
+        cluster: cluster(spec),
     }
+}
+
+/// How the statements reach every replica; none: one server.
+#[must_use]
+pub fn cluster(spec: &ClickHouseSinkSpec) -> Option<ClusterDefinition> {
+    let cluster = spec.clickhouse.cluster.as_ref()?;
+    Some(ClusterDefinition {
+        name: cluster.name.clone(),
+        on_cluster: cluster.ddl == ClusterDdl::OnCluster,
+    })
+}
+
+/// The settings that make every table of the sink know an INSERT again.
+#[must_use]
+pub fn windows(spec: &ClickHouseSinkSpec) -> BTreeMap<String, String> {
+    let settings: &[(&str, &str)] = match &spec.clickhouse.cluster {
+        Some(_) => &REPLICATED_WINDOW,
+        None => &[(DEDUPLICATION_WINDOW_SETTING, DEDUPLICATION_WINDOW)],
+    };
+    let settings = settings.iter();
+    settings
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect()
 }
 
 fn engine(engine: &EngineSpec) -> Engine {
@@ -142,12 +171,9 @@ pub fn rejected_table(sink: &ClickHouseSink) -> TableDefinition {
             .to_vec(),
         partition_by: None,
         ttl: None,
-        settings: BTreeMap::from([(
-            DEDUPLICATION_WINDOW_SETTING.to_owned(),
-            DEDUPLICATION_WINDOW.to_owned(),
-        )]),
+        settings: windows(&sink.spec),
         indexes: Vec::new(),
-        cluster: None,
+        cluster: cluster(&sink.spec),
     }
 }
 
