@@ -139,7 +139,7 @@ async fn run(codes: &[u32], needed: bool) -> (Applied, usize, u32) {
     (applied, asked, scaled)
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_statement_that_meets_another_one_is_sent_again() {
     for code in [473, 517] {
         let (applied, asked, scaled) = run(&[code, code], true).await;
