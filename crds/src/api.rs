@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::facts::Resolution;
 
-pub use clickhouse::{ClickHouseSpec, SecretReference};
+pub use clickhouse::{ClickHouseSpec, ClusterDdl, ClusterSpec, SecretReference};
 pub use kafka::{
     GroupProtocolKind, KafkaSpec, REFUSED_PROPERTIES, REFUSED_WITH_CONSUMER, StartFromKind,
 };

@@ -269,8 +269,20 @@ pub fn quote_identifier_if_needed(name: &str) -> String {
     }
 }
 
+/// The name in back-quotes, whatever is in it.
+#[must_use]
+pub fn quote_identifier(name: &str) -> String {
+    quote(name, '`')
+}
+
+/// The text in single quotes, whatever is in it.
+#[must_use]
+pub fn quote_literal(text: &str) -> String {
+    quote(text, '\'')
+}
+
 /// `text` between two `mark`s, with ClickHouse's backslash escapes.
-fn quote(text: &str, mark: char) -> String {
+pub(crate) fn quote(text: &str, mark: char) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push(mark);
     for c in text.chars() {

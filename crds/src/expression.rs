@@ -2,6 +2,8 @@
 //!
 //! Must not be here: SQL statements; the server has the last word on every expression.
 
+use crate::data_type::quote;
+
 pub use names::{identifiers, terms, words};
 
 mod names;
@@ -105,6 +107,16 @@ pub fn normalise_key(key: &str) -> String {
         Some(inner) if not_one_expression(inner).is_none() => inner.to_owned(),
         _ => text,
     }
+}
+
+/// True where the expression names the column, quoted or not.
+#[must_use]
+pub fn mentions(expression: &str, column: &str) -> bool {
+    let quoted = ['`', '"'].map(|mark| quote(column, mark));
+    pieces(expression)
+        .into_iter()
+        .filter(|(_, piece)| *piece == Piece::Name)
+        .any(|(text, _)| unquote(text) == column || quoted.iter().any(|name| name == text))
 }
 
 /// The functions that it calls: names that are followed by a bracket.
@@ -250,6 +262,15 @@ mod tests {
             Some("a bracket that is not closed")
         );
         assert_eq!(not_one_expression("'a"), Some("quotes that are not closed"));
+    }
+
+    #[test]
+    fn a_column_is_mentioned_by_its_name_however_it_is_quoted() {
+        assert!(mentions("toYYYYMM(ts)", "ts"));
+        assert!(mentions("toYYYYMM(`ts`)", "ts"));
+        assert!(mentions("lower(`a b`)", "a b"));
+        assert!(mentions("lower(\"a\\\"b\")", "a\"b"));
+        assert!(!mentions("concat('ts', tsx)", "ts"));
     }
 
     #[test]

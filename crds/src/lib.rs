@@ -7,9 +7,11 @@
 pub mod api;
 pub mod budget;
 pub mod check;
+pub mod clause;
 pub mod codegen;
 pub mod commit;
 pub mod data_type;
+pub mod ddl;
 pub mod expression;
 pub mod facts;
 pub mod fingerprint;

@@ -24,8 +24,8 @@ use crate::worker_config::{
 };
 
 pub use tables::{
-    DEDUPLICATION_WINDOW, DEDUPLICATION_WINDOW_SETTING, derived_table, expected_table,
-    rejected_table, rejected_table_name,
+    DEDUPLICATION_WINDOW, DEDUPLICATION_WINDOW_SETTING, REPLICATED_WINDOW, cluster, derived_table,
+    expected_table, rejected_table, rejected_table_name, windows,
 };
 
 mod tables;
@@ -74,6 +74,7 @@ pub fn resolve(sink: &ClickHouseSink, inputs: &ResolveInputs) -> WorkerConfig {
         delivery: Delivery {
             guarantee: spec.delivery.guarantee,
             insert_timeout_seconds: unsigned(spec.delivery.insert_timeout_seconds),
+            quorum: unsigned(spec.delivery.quorum),
         },
         dead_letter: DeadLetter {
             table: rejected_table_name(spec),

@@ -283,6 +283,17 @@ pub struct Delivery {
     pub guarantee: Guarantee,
     /// An attempt that has no answer by then counts as failed with unknown outcome, in seconds.
     pub insert_timeout_seconds: u32,
+    /// Replicas that must have an INSERT before it counts; 0: the server's own setting.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub quorum: u32,
+}
+
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the shape that serde takes"
+)]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// What is promised about each record.

@@ -88,5 +88,6 @@ pub async fn reconcile<W: Warehouse, F: Fleet>(
 
 #[cfg(test)]
 mod tests {
+    mod refusals;
     mod steps;
 }

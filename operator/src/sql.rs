@@ -4,6 +4,9 @@
 
 use std::str::Chars;
 
+use clickhouse_sink_crds::data_type::{quote_identifier, quote_literal};
+use clickhouse_sink_crds::ddl;
+
 /// Why a text cannot be one expression.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExpressionError {
@@ -41,23 +44,19 @@ pub enum ExpressionError {
 /// Quotes a name in back-quotes, whatever is in it.
 #[must_use]
 pub fn render_identifier(name: &str) -> String {
-    render_quoted(name, '`')
+    quote_identifier(name)
 }
 
 /// Quotes a text in single quotes, whatever is in it.
 #[must_use]
 pub fn render_literal(text: &str) -> String {
-    render_quoted(text, '\'')
+    quote_literal(text)
 }
 
 /// `database.table`, both quoted.
 #[must_use]
 pub fn render_table_name(database: &str, name: &str) -> String {
-    format!(
-        "{}.{}",
-        render_identifier(database),
-        render_identifier(name)
-    )
+    ddl::render_table_name(database, name)
 }
 
 /// True where a name needs no quotes: ASCII letters, digits, underscore, not starting with a digit.
@@ -68,27 +67,6 @@ pub fn is_plain_identifier(name: &str) -> bool {
         .next()
         .is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
         && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
-}
-
-fn render_quoted(text: &str, quote: char) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push(quote);
-    for c in text.chars() {
-        push_escaped(&mut out, c, quote);
-    }
-    out.push(quote);
-    out
-}
-
-fn push_escaped(out: &mut String, c: char, quote: char) {
-    match c {
-        '\0' => out.push_str("\\0"),
-        '\n' => out.push_str("\\n"),
-        '\r' => out.push_str("\\r"),
-        '\t' => out.push_str("\\t"),
-        c if c == quote || c == '\\' => out.extend(['\\', c]),
-        c => out.push(c),
-    }
 }
 
 /// Checks that a text can be one expression whatever stands around it: quotes closed, brackets matched, no list, no
@@ -272,6 +250,8 @@ mod tests {
             out.push(match (c, c == '\\') {
                 (_, true) => match chars.next().unwrap() {
                     '0' => '\0',
+                    'b' => '\u{8}',
+                    'f' => '\u{c}',
                     'n' => '\n',
                     'r' => '\r',
                     't' => '\t',

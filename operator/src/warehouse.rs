@@ -6,7 +6,9 @@ use std::future::Future;
 use std::time::Duration;
 
 use clickhouse::{Client, Compression, error::Error as ClientError, query::Query};
-use clickhouse_sink_crds::table::{ObservedColumn, ObservedTable, TableDefinition};
+use clickhouse_sink_crds::table::{
+    IndexDefinition, ObservedColumn, ObservedTable, ObservedView, TableDefinition,
+};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -185,8 +187,20 @@ struct TableRow {
 const TABLE_QUERY: &str = "SELECT toString(uuid) AS uuid, engine, engine_full, sorting_key, partition_key, comment \
     FROM system.tables WHERE database = {database:String} AND name = {name:String}";
 
-const COLUMNS_QUERY: &str = "SELECT name, type AS data_type, default_kind, default_expression, comment \
+const COLUMNS_QUERY: &str = "SELECT name, type AS data_type, default_kind, default_expression, comment, compression_codec \
     FROM system.columns WHERE database = {database:String} AND table = {name:String} ORDER BY position";
+
+const INDEXES_QUERY: &str = "SELECT name, expr AS expression, type_full AS index_type, granularity \
+    FROM system.data_skipping_indices WHERE database = {database:String} AND table = {name:String} ORDER BY name \
+    SETTINGS output_format_json_quote_64bit_integers = 0";
+
+/// The views that the table's inserts go through, each with the table that it fills.
+const VIEWS_QUERY: &str = "SELECT v.database AS database, v.name AS name, v.target_database AS target_database, \
+    v.target_table AS target, t.engine_full AS target_engine_full FROM system.tables AS v \
+    LEFT JOIN system.tables AS t ON t.database = v.target_database AND t.name = v.target_table \
+    WHERE v.engine = 'MaterializedView' AND has((SELECT groupArray((d, n)) FROM system.tables \
+    ARRAY JOIN dependencies_database AS d, dependencies_table AS n \
+    WHERE database = {database:String} AND name = {name:String}), (v.database, v.name)) ORDER BY database, name";
 
 impl Warehouse for ClickHouse {
     async fn fetch_version(&self) -> Result<String, WarehouseError> {
@@ -218,7 +232,14 @@ impl Warehouse for ClickHouse {
             return Ok(None);
         };
         let columns: Vec<ObservedColumn> = self.fetch_rows(query(COLUMNS_QUERY)).await?;
-        Ok(Some(build_observed(table, columns)))
+        let indexes: Vec<IndexDefinition> = self.fetch_rows(query(INDEXES_QUERY)).await?;
+        // A server that does not tell what a view fills: no view is known.
+        let views = split_verdict(self.fetch_rows::<ObservedView>(query(VIEWS_QUERY)).await)?;
+        Ok(Some(ObservedTable {
+            indexes,
+            views: views.unwrap_or_default(),
+            ..build_observed(table, columns)
+        }))
     }
 
     async fn fetch_canonical(&self, expression: &str) -> Result<Verdict, WarehouseError> {
@@ -325,6 +346,8 @@ fn build_observed(table: TableRow, columns: Vec<ObservedColumn>) -> ObservedTabl
         partition_key: table.partition_key,
         comment: table.comment,
         columns,
+        indexes: Vec::new(),
+        views: Vec::new(),
     }
 }
 

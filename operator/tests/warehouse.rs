@@ -54,6 +54,7 @@ fn column(
         data_type: data_type.to_owned(),
         default: default.map(str::to_owned),
         comment: comment.map(str::to_owned),
+        codec: None,
     }
 }
 
@@ -64,6 +65,8 @@ fn table(database: &str, name: &str, columns: Vec<ColumnDefinition>) -> TableDef
         engine: Engine::MergeTree,
         columns,
         order_by: Vec::new(),
+        indexes: Vec::new(),
+        cluster: None,
         partition_by: None,
         ttl: None,
         settings: BTreeMap::from([(

@@ -111,11 +111,7 @@ pub fn run_pipeline(
 fn build_shared(config: WorkerConfig) -> Result<Shared, PipelineError> {
     let mappings = Mappings::compile(&config)?;
     let client = build_client(&config.clickhouse)?;
-    let table = run_table_watch(
-        client.clone(),
-        config.table.clone(),
-        config.delivery.insert_timeout_seconds,
-    );
+    let table = run_table_watch(client.clone(), config.table.clone(), &config.delivery);
     Ok(Shared {
         mappings,
         facts: run_facts_watch(config.facts_path.clone()),

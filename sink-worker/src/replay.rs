@@ -114,8 +114,7 @@ impl From<Failure> for ReplayError {
 pub async fn run_replay(config: &WorkerConfig, filter: &Filter) -> Result<Totals, ReplayError> {
     let client = build_client(&config.clickhouse)?;
     let mapping = Mappings::compile(config)?.current().clone();
-    let timeout_s = config.delivery.insert_timeout_seconds;
-    let table = run_table_watch(client.clone(), config.table.clone(), timeout_s);
+    let table = run_table_watch(client.clone(), config.table.clone(), &config.delivery);
     wait_for_table(&table).await?;
     let asker = Asker::new(client.clone(), config);
     let open = asker.count_open(filter).await?;

@@ -10,13 +10,13 @@ use std::time::Duration;
 use clickhouse::Client;
 use clickhouse_sink_crds::check::{EngineText, check_table, is_equal_or_wider};
 use clickhouse_sink_crds::table::{Difference, ObservedTable, TableDefinition};
-use clickhouse_sink_crds::worker_config::TargetTable;
+use clickhouse_sink_crds::worker_config::{Delivery, TargetTable};
 use tokio::sync::{Notify, watch};
 
 use self::look::{fetch_settings, fetch_table, fetch_window_defaults};
 use crate::clock::ServerClock;
 use crate::insert::class::{Failure, FailureClass};
-use crate::insert::settings::plan_settings;
+use crate::insert::settings::{plan_quorum, plan_settings};
 use crate::window::{WindowSettings, read_window};
 
 mod look;
@@ -162,6 +162,7 @@ pub struct TableWatch {
     reports: watch::Receiver<Arc<TableReport>>,
     wanted: Arc<Notify>,
     insert_timeout_seconds: u32,
+    quorum: u32,
     process: Arc<str>,
     query_number: Arc<AtomicU64>,
 }
@@ -188,11 +189,13 @@ impl TableWatch {
     #[must_use]
     pub fn settings(&self) -> Vec<(String, String)> {
         let report = self.report();
-        plan_settings(
+        let mut settings = plan_settings(
             &report.known_settings,
             self.insert_timeout_seconds,
             report.has_wider_types,
-        )
+        );
+        settings.extend(plan_quorum(&report.known_settings, self.quorum));
+        settings
     }
 
     /// A `query_id` that no other attempt has.
@@ -219,6 +222,7 @@ impl TableWatch {
             reports,
             wanted: Arc::clone(&wanted),
             insert_timeout_seconds: 1,
+            quorum: 0,
             process: "test".into(),
             query_number: Arc::default(),
         };
@@ -234,17 +238,14 @@ impl TableWatch {
 
 /// Starts watching on the current runtime.
 #[must_use]
-pub fn run_table_watch(
-    client: Client,
-    table: TargetTable,
-    insert_timeout_seconds: u32,
-) -> TableWatch {
+pub fn run_table_watch(client: Client, table: TargetTable, delivery: &Delivery) -> TableWatch {
     let (sender, reports) = watch::channel(Arc::new(TableReport::unknown()));
     let wanted = Arc::new(Notify::new());
     let watch = TableWatch {
         reports,
         wanted: Arc::clone(&wanted),
-        insert_timeout_seconds,
+        insert_timeout_seconds: delivery.insert_timeout_seconds,
+        quorum: delivery.quorum,
         process: format!("{:016x}", crate::random()).into(),
         query_number: Arc::new(AtomicU64::new(1)),
     };

@@ -146,6 +146,8 @@ fn schema(columns: &[(&str, &str)]) -> Arc<Schema> {
         engine: Engine::MergeTree,
         columns: Vec::new(),
         order_by: Vec::new(),
+        indexes: Vec::new(),
+        cluster: None,
         partition_by: None,
         ttl: None,
         settings: BTreeMap::new(),

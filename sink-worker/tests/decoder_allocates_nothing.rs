@@ -78,6 +78,8 @@ fn schema() -> Arc<Schema> {
         engine: Engine::MergeTree,
         columns: Vec::new(),
         order_by: Vec::new(),
+        indexes: Vec::new(),
+        cluster: None,
         partition_by: None,
         ttl: None,
         settings: BTreeMap::new(),

@@ -553,6 +553,8 @@ fn target(types: &[String]) -> TargetTable {
         engine: Engine::MergeTree,
         columns: Vec::new(),
         order_by: Vec::new(),
+        indexes: Vec::new(),
+        cluster: None,
         partition_by: None,
         ttl: None,
         settings: BTreeMap::new(),

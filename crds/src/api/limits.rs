@@ -131,11 +131,24 @@ pub struct DeliverySpec {
     #[serde(default = "default_insert_timeout_seconds")]
     #[schemars(range(min = 1, max = 3_600))]
     pub insert_timeout_seconds: i32,
+    /// Replicas that must have an insert before it counts (`insert_quorum`), for replicated tables; 0: the server's own setting.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(range(min = 0, max = 64))]
+    pub quorum: i32,
+}
+
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the shape that serde takes"
+)]
+const fn is_zero(number: &i32) -> bool {
+    *number == 0
 }
 
 default_from_fields!(DeliverySpec {
     guarantee: default_guarantee(),
     insert_timeout_seconds: default_insert_timeout_seconds(),
+    quorum: 0,
 });
 
 const fn default_guarantee() -> Guarantee {

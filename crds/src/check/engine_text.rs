@@ -50,6 +50,12 @@ impl EngineText {
         self.settings.get(name).map(String::as_str)
     }
 
+    /// The TTL as the server prints it; empty: none.
+    #[must_use]
+    pub fn ttl(&self) -> String {
+        self.ttl.join(", ")
+    }
+
     /// True where rows leave the table, or are merged into others, when they get old; moves and recompression keep them.
     #[must_use]
     pub fn has_row_ttl(&self) -> bool {
@@ -138,11 +144,11 @@ fn read_ttl(rest: &str) -> Vec<String> {
 }
 
 fn read_settings(rest: &str) -> BTreeMap<String, String> {
-    // The word may stand inside quotes before; settings are the last part of the text.
-    let Some((_, settings)) = rest.rsplit_once("SETTINGS ") else {
+    const WORD: &str = " SETTINGS ";
+    let Some(start) = find_top_level(rest, WORD) else {
         return BTreeMap::new();
     };
-    let pairs = split_top_level(settings);
+    let pairs = split_top_level(&rest[start + WORD.len()..]);
     pairs
         .iter()
         .filter_map(|pair| pair.split_once('='))

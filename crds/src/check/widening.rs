@@ -14,6 +14,25 @@ pub fn is_equal_or_wider(declared: &str, found: &str) -> bool {
     }
 }
 
+/// True where the change of a column from one type to a wider one rewrites its data: all but more members of an Enum.
+#[must_use]
+pub(super) fn rewrites(from: &str, to: &str) -> bool {
+    match (DataType::parse(from), DataType::parse(to)) {
+        (Ok(from), Ok(to)) => !is_grown_enum(&from, &to),
+        _ => true,
+    }
+}
+
+fn is_grown_enum(from: &DataType, to: &DataType) -> bool {
+    match (from, to) {
+        (DataType::Nullable(from), DataType::Nullable(to)) => is_grown_enum(from, to),
+        (DataType::Enum8(_), DataType::Enum8(_)) | (DataType::Enum16(_), DataType::Enum16(_)) => {
+            is_enum_superset(from, to)
+        }
+        _ => false,
+    }
+}
+
 fn is_wider(declared: &DataType, found: &DataType) -> bool {
     match (declared, found) {
         (DataType::LowCardinality(inner), other) => {

@@ -3,27 +3,32 @@
 //! Must not be here: what follows where it does not (rows still arrive; a late replay is compared with the table, or held).
 
 use super::engine_text::EngineText;
-use crate::resolve::{DEDUPLICATION_WINDOW, DEDUPLICATION_WINDOW_SETTING};
+use super::{Consent, Finding, warning};
+use crate::ddl::Alteration;
+use crate::resolve::{DEDUPLICATION_WINDOW, DEDUPLICATION_WINDOW_SETTING, REPLICATED_WINDOW};
 use crate::table::{Difference, ObservedTable, TableDefinition};
 
 /// Least window of a plain table.
 const PLAIN: [(&str, &str); 1] = [(DEDUPLICATION_WINDOW_SETTING, DEDUPLICATION_WINDOW)];
-/// Least window of a replicated one: INSERTs, and the seconds that they are remembered.
-const REPLICATED: [(&str, &str); 2] = [
-    ("replicated_deduplication_window", "20000"),
-    ("replicated_deduplication_window_seconds", "604800"),
-];
-
 /// What the window lacks, with the statement that mends it; never stops writes.
 ///
 /// A setting that the table does not have itself counts as lacking: the server's own value is smaller in every version
 /// so far, and may differ between replicas.
 #[must_use]
 pub fn check_window(expected: &TableDefinition, observed: &ObservedTable) -> Option<Difference> {
+    find_window(expected, observed).map(|finding| finding.difference)
+}
+
+/// As [`check_window`]; a sink that asks for less than the least has said so, and is only warned.
+pub(super) fn find_window(expected: &TableDefinition, observed: &ObservedTable) -> Option<Finding> {
     let replicated = ["Replicated", "Shared"]
         .iter()
         .any(|prefix| observed.engine.starts_with(prefix));
-    let least: &[(&str, &str)] = if replicated { &REPLICATED } else { &PLAIN };
+    let least: &[(&str, &str)] = if replicated {
+        &REPLICATED_WINDOW
+    } else {
+        &PLAIN
+    };
     let text = EngineText::read(&observed.engine_full);
     let wanted = least
         .iter()
@@ -32,20 +37,38 @@ pub fn check_window(expected: &TableDefinition, observed: &ObservedTable) -> Opt
         .filter(|(name, wanted)| number(text.setting(name)) < number(Some(wanted)))
         .collect();
     let (first, _) = lacking.first()?;
-    Some(Difference {
-        subject: format!("setting {first}"),
-        expected: join(
-            lacking
-                .iter()
-                .map(|(name, wanted)| format!("{name} = {wanted}")),
-        ),
-        found: join(lacking.iter().map(|(name, _)| {
-            text.setting(name)
-                .map_or_else(|| "the server's default".to_owned(), str::to_owned)
-        })),
-        remedy: format!("run {}", render_alter(expected, &lacking)),
-        blocks_writes: false,
-    })
+    let pairs = lacking.iter();
+    let wanted = join(pairs.map(|(name, wanted)| format!("{name} = {wanted}")));
+    let found = join(lacking.iter().map(|(name, _)| {
+        text.setting(name)
+            .map_or_else(|| "the server's default".to_owned(), str::to_owned)
+    }));
+    let is_wanted = |(name, wanted): &(&str, &str)| {
+        expected
+            .settings
+            .get(*name)
+            .is_none_or(|declared| declared == wanted)
+    };
+    let consent = if lacking.iter().all(is_wanted) {
+        Consent::None
+    } else {
+        Consent::Person
+    };
+    let settings = lacking.iter();
+    let settings = settings.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let alteration = Alteration::SetSettings(settings.collect());
+    let difference = warning(&format!("setting {first}"), &wanted, &found, "");
+    Some(Finding::mended_by(
+        expected, difference, alteration, consent,
+    ))
+}
+
+/// True where the setting is one of a window's: more than what is declared is no difference.
+pub(super) fn is_raised(expected: &TableDefinition, name: &str) -> bool {
+    expected.cluster.is_some()
+        && REPLICATED_WINDOW
+            .iter()
+            .any(|(setting, _)| *setting == name)
 }
 
 /// A sink may ask for more than the least.
@@ -66,21 +89,6 @@ fn join(parts: impl Iterator<Item = String>) -> String {
     parts.collect::<Vec<_>>().join(", ")
 }
 
-/// The statement that sets them.
-pub(super) fn render_alter(table: &TableDefinition, settings: &[(&str, &str)]) -> String {
-    let quote = |name: &str| format!("`{}`", name.replace('\\', "\\\\").replace('`', "\\`"));
-    format!(
-        "ALTER TABLE {}.{} MODIFY SETTING {}",
-        quote(&table.database),
-        quote(&table.name),
-        join(
-            settings
-                .iter()
-                .map(|(name, value)| format!("{name} = {value}"))
-        )
-    )
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
@@ -96,6 +104,8 @@ mod tests {
             engine: Engine::MergeTree,
             columns: Vec::new(),
             order_by: Vec::new(),
+            indexes: Vec::new(),
+            cluster: None,
             partition_by: None,
             ttl: None,
             settings: window
@@ -114,6 +124,8 @@ mod tests {
             partition_key: String::new(),
             comment: String::new(),
             columns: Vec::new(),
+            indexes: Vec::new(),
+            views: Vec::new(),
         }
     }
 

@@ -6,14 +6,22 @@ use std::collections::BTreeMap;
 
 use super::canonical_type;
 use crate::api::{
-    ClickHouseSink, ClickHouseSinkSpec, DerivedSpec, EngineSpec, MetadataColumnsMode,
+    ClickHouseSink, ClickHouseSinkSpec, ClusterDdl, DerivedSpec, EngineSpec, IndexSpec,
+    MetadataColumnsMode,
 };
-use crate::table::{ColumnDefinition, Engine, TableDefinition};
+use crate::clause::{parse_codec, parse_index_type};
+use crate::table::{ClusterDefinition, ColumnDefinition, Engine, IndexDefinition, TableDefinition};
 
 /// The setting that makes a plain `MergeTree` know an INSERT again.
 pub const DEDUPLICATION_WINDOW_SETTING: &str = "non_replicated_deduplication_window";
 /// How many INSERTs it remembers, one entry for each table partition of each.
 pub const DEDUPLICATION_WINDOW: &str = "100000";
+
+/// The same of a replicated table: INSERTs, and the seconds that they are remembered.
+pub const REPLICATED_WINDOW: [(&str, &str); 2] = [
+    ("replicated_deduplication_window", "20000"),
+    ("replicated_deduplication_window_seconds", "604800"),
+];
 
 /// Name of the rejected table.
 #[must_use]
@@ -31,6 +39,8 @@ pub fn rejected_table_name(spec: &ClickHouseSinkSpec) -> String {
 pub fn expected_table(sink: &ClickHouseSink) -> TableDefinition {
     let spec = &sink.spec;
     let table = &spec.table;
+    let mut settings = windows(spec);
+    settings.extend(table.settings.clone());
     TableDefinition {
         database: spec.clickhouse.database.clone(),
         name: table.name.clone(),
@@ -39,7 +49,9 @@ pub fn expected_table(sink: &ClickHouseSink) -> TableDefinition {
         order_by: table.order_by.clone(),
         partition_by: table.partition_by.clone(),
         ttl: table.ttl.clone(),
-        settings: with_window(&table.settings),
+        settings,
+        indexes: table.indexes.iter().map(index).collect(),
+        cluster: cluster(spec),
     }
 }
 
@@ -51,11 +63,14 @@ pub fn derived_table(
     derived: &DerivedSpec,
     columns: &[(String, String)],
 ) -> TableDefinition {
+    let mut settings = windows(&sink.spec);
+    settings.extend(derived.settings.clone());
     let columns = columns.iter().map(|(name, data_type)| ColumnDefinition {
         name: name.clone(),
         data_type: canonical_type(data_type),
         default: None,
         comment: None,
+        codec: None,
     });
     TableDefinition {
         database: sink.spec.clickhouse.database.clone(),
@@ -65,16 +80,33 @@ pub fn derived_table(
         order_by: derived.order_by.clone(),
         partition_by: derived.partition_by.clone(),
         ttl: derived.ttl.clone(),
-        settings: with_window(&derived.settings),
+        settings,
+        indexes: Vec::new(),
+        cluster: cluster(&sink.spec),
     }
 }
 
-fn with_window(declared: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let mut settings = declared.clone();
+/// How the statements reach every replica; none: one server.
+#[must_use]
+pub fn cluster(spec: &ClickHouseSinkSpec) -> Option<ClusterDefinition> {
+    let cluster = spec.clickhouse.cluster.as_ref()?;
+    Some(ClusterDefinition {
+        name: cluster.name.clone(),
+        on_cluster: cluster.ddl == ClusterDdl::OnCluster,
+    })
+}
+
+/// The settings that make every table of the sink know an INSERT again.
+#[must_use]
+pub fn windows(spec: &ClickHouseSinkSpec) -> BTreeMap<String, String> {
+    let settings: &[(&str, &str)] = match &spec.clickhouse.cluster {
+        Some(_) => &REPLICATED_WINDOW,
+        None => &[(DEDUPLICATION_WINDOW_SETTING, DEDUPLICATION_WINDOW)],
+    };
+    let settings = settings.iter();
     settings
-        .entry(DEDUPLICATION_WINDOW_SETTING.to_owned())
-        .or_insert_with(|| DEDUPLICATION_WINDOW.to_owned());
-    settings
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect()
 }
 
 fn engine(engine: &EngineSpec) -> Engine {
@@ -86,12 +118,27 @@ fn engine(engine: &EngineSpec) -> Engine {
     }
 }
 
+fn canonical_codec(text: &str) -> String {
+    parse_codec(text).unwrap_or_else(|_| text.to_owned())
+}
+
+fn index(index: &IndexSpec) -> IndexDefinition {
+    let text = &index.index_type;
+    IndexDefinition {
+        name: index.name.clone(),
+        expression: index.expression.clone(),
+        index_type: parse_index_type(text).unwrap_or_else(|_| text.clone()),
+        granularity: u64::try_from(index.granularity).unwrap_or(1),
+    }
+}
+
 fn columns(spec: &ClickHouseSinkSpec) -> Vec<ColumnDefinition> {
     let declared = spec.table.columns.iter().map(|column| ColumnDefinition {
         name: column.name.clone(),
         data_type: canonical_type(&column.data_type),
         default: column.default.clone(),
         comment: column.comment.clone(),
+        codec: column.codec.as_deref().map(canonical_codec),
     });
     let metadata: &[_] = if has_metadata_columns(spec) {
         &[
@@ -130,6 +177,7 @@ fn column(name: &str, data_type: &str, comment: &str) -> ColumnDefinition {
         data_type: data_type.to_owned(),
         default: None,
         comment: Some(comment.to_owned()),
+        codec: None,
     }
 }
 
@@ -155,10 +203,9 @@ pub fn rejected_table(sink: &ClickHouseSink) -> TableDefinition {
             .to_vec(),
         partition_by: None,
         ttl: None,
-        settings: BTreeMap::from([(
-            DEDUPLICATION_WINDOW_SETTING.to_owned(),
-            DEDUPLICATION_WINDOW.to_owned(),
-        )]),
+        settings: windows(&sink.spec),
+        indexes: Vec::new(),
+        cluster: cluster(&sink.spec),
     }
 }
 

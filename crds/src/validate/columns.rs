@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use crate::api::{ColumnSpec, TableSpec};
+use crate::clause::parse_codec;
 use crate::data_type::DataType;
 use crate::expression::{not_one_expression, volatile_function};
 use crate::lint::names::{VOLATILE_DEFAULT, VOLATILE_EXPRESSION};
@@ -45,8 +46,9 @@ fn check_column(column: &ColumnSpec, path: &str) -> Vec<Violation> {
             _ => violation,
         }));
     }
-    if let Some(codec) = &column.codec {
-        violations.extend(check_arguments(codec, &format!("{path}.codec")));
+    if let Some(Err(error)) = column.codec.as_deref().map(parse_codec) {
+        let path = format!("{path}.codec");
+        violations.push(Violation::new(&path, &error.to_string()));
     }
     violations
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use super::columns::{check_arguments, check_expression};
 use crate::api::{IndexSpec, TableSpec};
+use crate::clause::parse_index_type;
 use crate::data_type::DataType;
 use crate::lint::names::NULLABLE_IN_KEY;
 use crate::violation::Violation;
@@ -90,7 +91,9 @@ fn check_indexes(indexes: &[IndexSpec]) -> Vec<Violation> {
             &index.expression,
             &format!("{path}.expression"),
         ));
-        violations.extend(check_arguments(&index.index_type, &format!("{path}.type")));
+        if let Err(error) = parse_index_type(&index.index_type) {
+            violations.push(Violation::new(&format!("{path}.type"), &error.to_string()));
+        }
     }
     violations
 }

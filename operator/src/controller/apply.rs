@@ -2,7 +2,10 @@
 //!
 //! Must not be here: decisions.
 
+use std::time::Duration;
+
 use serde::Serialize;
+use tokio::time::sleep;
 
 use crate::controller::memory::Memory;
 use crate::controller::observe::Unreachable;
@@ -38,12 +41,17 @@ pub async fn apply<W: Warehouse, F: Fleet>(
     plan: &Plan,
 ) -> Applied {
     let mut applied = Applied::default();
+    let mut put_off = None;
     for step in &plan.ddl {
-        applied.failed = apply_ddl(warehouse, step).await;
-        if applied.failed.is_some() {
-            return applied;
+        match apply_ddl(warehouse, step).await {
+            None => applied.done.push(step.describe()),
+            // Rows can go on without it: told, and tried again.
+            failed if !step.is_needed() => put_off = put_off.or(failed),
+            failed => {
+                applied.failed = failed;
+                return applied;
+            }
         }
-        applied.done.push(step.describe());
     }
     for step in &plan.derived.steps {
         applied.failed = apply_derived(warehouse, step).await;
@@ -56,7 +64,7 @@ pub async fn apply<W: Warehouse, F: Fleet>(
         applied.done.push(step.describe());
     }
     let failed = apply_workers(fleet, account, plan, &mut applied.done).await;
-    applied.failed = applied.failed.or(failed);
+    applied.failed = applied.failed.or(failed).or(put_off);
     applied
 }
 
@@ -95,8 +103,25 @@ async fn apply_derived<W: Warehouse>(warehouse: &W, step: &DerivedStep) -> Optio
     None
 }
 
+/// Attempts of a statement that meets another one on the same table.
+const ATTEMPTS: u32 = 3;
+/// Wait between them.
+const RETRY_PAUSE: Duration = Duration::from_millis(300);
+
 async fn apply_ddl<W: Warehouse>(warehouse: &W, step: &DdlStep) -> Option<Failure> {
-    let error = warehouse.apply_statement(&step.render()).await.err()?;
+    let sql = step.render();
+    let mut result = warehouse.apply_statement(&sql).await;
+    for _ in 1..ATTEMPTS {
+        match &result {
+            Err(error) if error.is_ddl_conflict() => {
+                sleep(RETRY_PAUSE).await;
+                result = warehouse.apply_statement(&sql).await;
+            }
+            _ => break,
+        }
+    }
+    // Somebody else was faster: the next look says whether it is as declared.
+    let error = result.err().filter(|error| !error.is_there_already())?;
     Some(Failure {
         step: step.describe(),
         why: error.into(),

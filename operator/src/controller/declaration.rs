@@ -115,7 +115,13 @@ pub fn list_expressions(table: &TableDefinition) -> Vec<Expression> {
     });
     let columns = table.columns.iter().enumerate();
     let defaults = columns.filter_map(|(index, column)| one(&default_path(index), &column.default));
+    let indexes = table.indexes.iter().enumerate();
+    let indexes = indexes.map(|(number, index)| Expression {
+        path: format!("spec.table.indexes[{number}].expression"),
+        text: index.expression.clone(),
+    });
     order_by
+        .chain(indexes)
         .chain(one("spec.table.partitionBy", &table.partition_by))
         .chain(one("spec.table.ttl", &table.ttl))
         .chain(defaults)

@@ -4,10 +4,9 @@
 
 use std::path::PathBuf;
 
-use clickhouse_sink_crds::api::DdlMode;
-use clickhouse_sink_crds::check::{check_table, check_window};
+use clickhouse_sink_crds::check::check_window;
 use clickhouse_sink_crds::resolve::{ResolveInputs, resolve};
-use clickhouse_sink_crds::table::{Difference, ObservedTable, TableDefinition};
+use clickhouse_sink_crds::table::Difference;
 use clickhouse_sink_crds::worker_config::{EarlierMapping, WorkerConfig};
 use serde::Serialize;
 
@@ -15,7 +14,7 @@ use crate::controller::declaration::Declaration;
 use crate::controller::memory::{Memory, Seen, merge_facts, merge_mappings};
 use crate::controller::observe::{Observation, Reading, ServerReading};
 use crate::controller::validate::{Validated, Validation};
-use crate::ddl::{DdlStep, plan_ddl, render_create_table};
+use crate::ddl::{DdlStep, TableCase, TablesPlan, plan_tables};
 use crate::derived::plan::plan_derived;
 use crate::derived::{DerivedPlan, Note};
 use crate::fleet::FleetSpec;
@@ -290,26 +289,20 @@ fn plan_valid(
     server: &ServerReading,
     (config, memory): (WorkerConfig, &mut Memory),
 ) -> Plan {
-    let mode = declaration.mode();
-    let mut tables = vec![
-        (&validated.expected, server.table.as_ref()),
-        (&validated.rejected, server.rejected.as_ref()),
-    ];
-    let targets = validated.derived.iter().zip(&server.derived);
-    tables.extend(targets.map(|(derived, reading)| (&derived.expected, reading.target.as_ref())));
-    let ddl = plan_ddl(mode, server.has_database, &tables);
-    let differences = tables
-        .iter()
-        .flat_map(|(expected, found)| diff_table(mode, expected, *found));
-    let (mut held, warnings): (Vec<_>, Vec<_>) =
-        differences.partition(|difference| difference.blocks_writes);
+    let was_there = !memory.facts.tables.is_empty();
+    let TablesPlan {
+        steps: ddl,
+        mut held,
+        warnings,
+    } = plan_sink_tables(declaration, validated, server, was_there);
+    let found = server.table.as_ref();
+    let window = found.and_then(|found| check_window(&validated.expected, found));
+    let window = window.filter(|window| warnings.contains(window) || held.contains(window));
     let (mut derived, views) = plan_derived(declaration, &validated.derived, server, observation);
     held.extend(views);
     if !held.is_empty() {
         derived = DerivedPlan::default();
     }
-    let found = server.table.as_ref();
-    let window = found.and_then(|found| check_window(&validated.expected, found));
     let fleet = if derived.drain {
         plan_stop(observation)
     } else if held.is_empty() {
@@ -335,6 +328,34 @@ fn plan_valid(
     }
 }
 
+fn plan_sink_tables(
+    declaration: &Declaration,
+    validated: &Validated,
+    server: &ServerReading,
+    was_there: bool,
+) -> TablesPlan {
+    let mut tables = vec![
+        TableCase {
+            expected: &validated.expected,
+            observed: server.table.as_ref(),
+            was_there,
+        },
+        TableCase {
+            expected: &validated.rejected,
+            observed: server.rejected.as_ref(),
+            was_there: false,
+        },
+    ];
+    let targets = validated.derived.iter().zip(&server.derived);
+    tables.extend(targets.map(|(derived, reading)| TableCase {
+        expected: &derived.expected,
+        observed: reading.target.as_ref(),
+        was_there: false,
+    }));
+    let policy = declaration.sink.spec.table.widening_policy;
+    plan_tables(declaration.mode(), policy, server.has_database, &tables)
+}
+
 fn plan_run(
     declaration: &Declaration,
     observation: &Observation,
@@ -355,33 +376,5 @@ fn plan_run(
         FleetStep::Keep
     } else {
         FleetStep::Run(Box::new(spec))
-    }
-}
-
-/// What no step mends.
-fn diff_table(
-    mode: DdlMode,
-    expected: &TableDefinition,
-    found: Option<&ObservedTable>,
-) -> Vec<Difference> {
-    match (mode, found) {
-        (DdlMode::None | DdlMode::Auto, None) => Vec::new(),
-        // Whoever keeps the table must know what a late replay needs.
-        (DdlMode::None, Some(found)) => check_window(expected, found).into_iter().collect(),
-        (DdlMode::Validate, None) => vec![build_missing(expected)],
-        (DdlMode::Auto | DdlMode::Validate, Some(found)) => check_table(expected, found),
-    }
-}
-
-fn build_missing(expected: &TableDefinition) -> Difference {
-    Difference {
-        subject: format!("table {}.{}", expected.database, expected.name),
-        expected: "the table".to_owned(),
-        found: "no table that this account can see".to_owned(),
-        remedy: format!(
-            "create it: {}",
-            render_create_table(expected).replace('\n', " ")
-        ),
-        blocks_writes: true,
     }
 }

@@ -120,6 +120,9 @@ fn build_canonical(table: &TableDefinition, forms: &BTreeMap<String, Verdict>) -
         .collect();
     out.partition_by = table.partition_by.as_ref().map(canonical);
     out.ttl = table.ttl.as_ref().map(canonical);
+    for index in &mut out.indexes {
+        index.expression = canonical(&index.expression);
+    }
     for column in &mut out.columns {
         column.default = column.default.as_ref().map(canonical);
     }

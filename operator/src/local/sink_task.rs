@@ -5,13 +5,16 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clickhouse_sink_crds::names::reason;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use crate::controller::declaration::Declaration;
+use crate::controller::plan::Plan;
 use crate::controller::reconcile;
 use crate::controller::status::{Outcome, SinkStatus, build_status, reasons};
+use crate::ddl::DdlStep;
 use crate::fleet::local::LocalFleet;
 use crate::fleet::{FleetError, FleetState};
 use crate::local::build_warehouse;
@@ -161,6 +164,7 @@ async fn run_sink(
     loop {
         let declaration = orders.borrow_and_update().declaration.clone();
         let topics = fleet.subscribe().borrow().topics.len();
+        let was_troubled = has_table_trouble(&fleet.subscribe().borrow());
         let requeue_ms = tokio::select! {
             biased;
             () = wait_stop(orders.clone()) => break,
@@ -170,6 +174,7 @@ async fn run_sink(
             biased;
             changed = orders.changed() => if changed.is_err() { break },
             () = wait_topics(fleet.subscribe(), topics) => {}
+            () = wait_table_trouble(fleet.subscribe(), was_troubled) => {}
             () = sleep(Duration::from_millis(requeue_ms)) => {}
         }
     }
@@ -187,6 +192,21 @@ async fn wait_topics(mut fleet: watch::Receiver<FleetState>, known: usize) {
     }
 }
 
+/// Waits for a worker to find the table changed: it is looked at now, not after the recheck period.
+async fn wait_table_trouble(mut fleet: watch::Receiver<FleetState>, was_troubled: bool) {
+    if was_troubled || fleet.wait_for(has_table_trouble).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+fn has_table_trouble(fleet: &FleetState) -> bool {
+    let mut reasons = fleet
+        .workers
+        .iter()
+        .flat_map(|worker| &worker.health.reasons);
+    reasons.any(|told| told.starts_with(reason::TABLE_NOT_AS_DECLARED))
+}
+
 async fn wait_stop(mut orders: watch::Receiver<Orders>) {
     // A sender that is gone means stop as well.
     let _ = orders.wait_for(|orders| orders.stop_signals > 0).await;
@@ -199,7 +219,15 @@ async fn reconcile_once(
     outcome: &watch::Sender<Outcome>,
 ) -> u64 {
     let done = reconcile(&build_warehouse(declaration), fleet, declaration).await;
-    let requeue_ms = done.requeue_ms();
+    let requeue_ms = if is_in_vain(&outcome.borrow(), &done.plan) {
+        tracing::warn!(
+            sink = declaration.qualified_name(),
+            "Statements were done and are wanted again: the table takes them without becoming as declared."
+        );
+        done.plan.requeue_ms
+    } else {
+        done.requeue_ms()
+    };
     let next = Outcome {
         validation: Some(done.validation),
         plan: Some(done.plan),
@@ -211,11 +239,33 @@ async fn reconcile_once(
     requeue_ms
 }
 
+/// True where all of the plan's statements were done by the reconcile before.
+fn is_in_vain(before: &Outcome, plan: &Plan) -> bool {
+    let was_planned = before
+        .plan
+        .as_ref()
+        .is_some_and(|before| before.ddl == plan.ddl);
+    let was_done = |step: &DdlStep| before.applied.done.contains(&step.describe());
+    was_planned && !plan.ddl.is_empty() && plan.ddl.iter().all(was_done)
+}
+
 /// One log line for each thing that was done, and one where the sink's trouble is not the one it had before.
 fn log_transition(declaration: &Declaration, before: &Outcome, now: &Outcome) {
     let sink = declaration.qualified_name();
     for step in &now.applied.done {
         tracing::info!(sink, step, "Step was done.");
+    }
+    for step in now.plan.iter().flat_map(|plan| &plan.ddl) {
+        if matches!(step, DdlStep::CreateAgain { .. })
+            && now.applied.done.contains(&step.describe())
+        {
+            let step = step.describe();
+            tracing::warn!(
+                sink,
+                step,
+                "Table was gone and was made again: its rows are lost, unless they can be restored."
+            );
+        }
     }
     match (before.trouble(), now.trouble()) {
         (before, Some((reason, message)))

@@ -66,6 +66,24 @@ impl WarehouseError {
         }
     }
 
+    /// True where another DDL statement was in the way: the same one goes through a moment later.
+    #[must_use]
+    pub const fn is_ddl_conflict(&self) -> bool {
+        matches!(
+            self,
+            Self::Server {
+                code: 473 | 517,
+                ..
+            }
+        )
+    }
+
+    /// True where what was to be made is there already.
+    #[must_use]
+    pub const fn is_there_already(&self) -> bool {
+        matches!(self, Self::Server { code: 15 | 57, .. })
+    }
+
     /// True where the fault is in the statement itself: asking again gives the same answer.
     #[must_use]
     pub const fn is_about_the_statement(&self) -> bool {

@@ -46,6 +46,8 @@ fn schema_of(mapping: Vec<ColumnMapping>, unknown_fields: UnknownFields) -> Arc<
         engine: Engine::MergeTree,
         columns: Vec::new(),
         order_by: Vec::new(),
+        indexes: Vec::new(),
+        cluster: None,
         partition_by: None,
         ttl: None,
         settings: BTreeMap::new(),

@@ -62,6 +62,13 @@ pub fn plan_settings(
     settings
 }
 
+/// The replicas that must have an INSERT before it counts; none where the sink does not say, or the server cannot.
+#[must_use]
+pub fn plan_quorum(known: &BTreeSet<String>, quorum: u32) -> Option<(String, String)> {
+    const QUORUM: &str = "insert_quorum";
+    (quorum > 0 && known.contains(QUORUM)).then(|| (QUORUM.to_owned(), quorum.to_string()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,6 +102,17 @@ mod tests {
         };
         assert_eq!(value(false), Some((CONVERSION.to_owned(), "0".to_owned())));
         assert_eq!(value(true), Some((CONVERSION.to_owned(), "1".to_owned())));
+    }
+
+    #[test]
+    fn a_quorum_is_asked_for_only_where_the_sink_says_so() {
+        let known = BTreeSet::from(["insert_quorum".to_owned()]);
+        assert_eq!(plan_quorum(&known, 0), None);
+        assert_eq!(
+            plan_quorum(&known, 2),
+            Some(("insert_quorum".to_owned(), "2".to_owned()))
+        );
+        assert_eq!(plan_quorum(&BTreeSet::new(), 2), None);
     }
 
     #[test]

@@ -20,6 +20,8 @@ fn mapping() -> Arc<Mapping> {
         engine: Engine::MergeTree,
         columns: Vec::new(),
         order_by: Vec::new(),
+        indexes: Vec::new(),
+        cluster: None,
         partition_by: None,
         ttl: None,
         settings: BTreeMap::new(),

@@ -73,6 +73,9 @@ pub(super) async fn fetch_table(
         partition_key: table.partition_key,
         comment: table.comment,
         columns: columns.into_iter().map(observed_column).collect(),
+        // Neither ever stops writes, and each look is cheap without them.
+        indexes: Vec::new(),
+        views: Vec::new(),
     };
     Ok(Some((observed, clock)))
 }
@@ -84,6 +87,7 @@ fn observed_column(row: ColumnRow) -> ObservedColumn {
         default_kind: row.default_kind,
         default_expression: row.default_expression,
         comment: row.comment,
+        compression_codec: String::new(),
     }
 }
 

@@ -275,6 +275,8 @@ fn compile(columns: &[(String, String)], metadata_columns: bool) -> Arc<Schema> 
             engine: Engine::MergeTree,
             columns: Vec::new(),
             order_by: Vec::new(),
+            indexes: Vec::new(),
+            cluster: None,
             partition_by: None,
             ttl: None,
             settings: BTreeMap::new(),

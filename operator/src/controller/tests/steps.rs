@@ -93,6 +93,7 @@ fn found(table: &TableDefinition, engine: &str) -> ObservedTable {
             .unwrap_or_default(),
         default_expression: column.default.clone().unwrap_or_default(),
         comment: column.comment.clone().unwrap_or_default(),
+        compression_codec: String::new(),
     });
     ObservedTable {
         uuid: "6d7c2c79-4c6c-4a28-a1e7-9eb625f0d8ea".to_owned(),
@@ -104,6 +105,8 @@ fn found(table: &TableDefinition, engine: &str) -> ObservedTable {
         partition_key: table.partition_by.clone().unwrap_or_default(),
         comment: String::new(),
         columns: columns.collect(),
+        indexes: Vec::new(),
+        views: Vec::new(),
     }
 }
 
