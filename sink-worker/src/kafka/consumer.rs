@@ -4,19 +4,20 @@
 #![allow(unsafe_code, reason = "thin calls into librdkafka")]
 
 use std::collections::HashMap;
-use std::ffi::c_char;
-use std::ptr;
 use std::time::{Duration, Instant};
 
 use rdkafka_sys as sys;
 
 use super::errors::{ErrorCode, KafkaError};
-use super::ffi::{Client, Event, Queue, c_string, refused, refused_code, take_error, text};
-use super::lists::{PartitionList, read_element, read_partitions};
+use super::ffi::{Client, Event, Queue, c_string, refused, refused_code, take_error};
+use super::lists::{PartitionList, read_partitions};
 use super::question::Question;
 use super::record::{Batch, Fetched, ReadOutcome};
 use super::types::{Fault, MainEvent, Membership, TopicPartition};
 use super::waker::Waker;
+use event::{event_partition, write_log};
+
+mod event;
 
 /// librdkafka's codes of the two kinds of rebalance event.
 const ASSIGN_PARTITIONS: ErrorCode = ErrorCode(-175);
@@ -399,41 +400,4 @@ fn check_offset(partition: &TopicPartition, offset: i64) -> Result<(), KafkaErro
         )));
     }
     Ok(())
-}
-
-/// The partition that an error event names.
-fn event_partition(event: &Event) -> Option<TopicPartition> {
-    // SAFETY: the event is alive; the answer is null or ours.
-    let element = unsafe { sys::rd_kafka_event_topic_partition(event.raw()) };
-    if element.is_null() {
-        return None;
-    }
-    // SAFETY: alive until the next line destroys it.
-    unsafe {
-        let partition = read_element(element, &mut "".into()).partition;
-        sys::rd_kafka_topic_partition_destroy(element);
-        Some(partition)
-    }
-}
-
-/// Hands one log line of librdkafka's to `tracing`, by its syslog level.
-fn write_log(event: &Event) {
-    let (mut facility, mut line, mut level): (*const c_char, *const c_char, i32) =
-        (ptr::null(), ptr::null(), 7);
-    // SAFETY: the event is a log event and alive; both texts belong to it and are copied.
-    let (facility, line) = unsafe {
-        sys::rd_kafka_event_log(
-            event.raw(),
-            &raw mut facility,
-            &raw mut line,
-            &raw mut level,
-        );
-        (text(facility), text(line))
-    };
-    match level {
-        ..=3 => tracing::error!(facility, text = line, "Kafka client reported."),
-        4 => tracing::warn!(facility, text = line, "Kafka client reported."),
-        5 | 6 => tracing::info!(facility, text = line, "Kafka client reported."),
-        _ => tracing::debug!(facility, text = line, "Kafka client reported."),
-    }
 }

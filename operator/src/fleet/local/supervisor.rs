@@ -17,12 +17,13 @@ use crate::fleet::local::decide::{
 use crate::fleet::local::files::{read_tail, remove_old_files};
 use crate::fleet::local::locate_config;
 use crate::fleet::local::process::Process;
-use crate::fleet::{FleetSpec, FleetState, Health, WorkerPhase, WorkerView};
+use crate::fleet::{FleetSpec, FleetState, Health};
+use member::{Member, build_view, describe_end};
+
+mod member;
 
 /// How often ends and deadlines are looked at; ten wake-ups a second cost nothing that can be measured.
 const TICK: Duration = Duration::from_millis(100);
-/// Exit code of a worker that stopped in order but left rows for replay.
-const LEFT_ROWS: i32 = 3;
 /// How much of a log's end is searched for its last line, in bytes.
 const LOG_TAIL_BYTES: usize = 4_096;
 /// How much of that line is shown, in characters.
@@ -35,36 +36,6 @@ pub(super) struct Orders {
     pub(super) spec: Option<FleetSpec>,
     /// How many times we were told to stop.
     pub(super) stop_signals: u32,
-}
-
-#[derive(Debug)]
-struct Member {
-    slot: Slot,
-    process: Option<Process>,
-    counted: Health,
-    left_rows: bool,
-    message: Option<String>,
-}
-
-impl Member {
-    const fn new() -> Self {
-        let counted = Health {
-            ready: false,
-            reasons: Vec::new(),
-            lag: 0,
-            rows_inserted: 0,
-            rejected: 0,
-            holds: Vec::new(),
-            topics: Vec::new(),
-        };
-        Self {
-            slot: Slot::NEW,
-            process: None,
-            counted,
-            left_rows: false,
-            message: None,
-        }
-    }
 }
 
 /// The loop's state.
@@ -415,34 +386,5 @@ impl Supervisor {
             left_rows: self.members.iter().any(|member| member.left_rows),
             settled_s: self.settled_s,
         }
-    }
-}
-
-fn build_view(index: usize, member: &Member) -> WorkerView {
-    let (phase, revision) = match &member.slot {
-        Slot::Running { revision, .. } => (WorkerPhase::Running, Some(revision.clone())),
-        Slot::Draining { .. } => (WorkerPhase::Draining, None),
-        Slot::Empty { failures: 0, .. } => (WorkerPhase::Stopped, None),
-        Slot::Empty { .. } => (WorkerPhase::BackingOff, None),
-    };
-    WorkerView {
-        index: u32::try_from(index).unwrap_or(u32::MAX),
-        phase,
-        revision,
-        port: member.process.as_ref().map(Process::port),
-        health: member.counted.clone(),
-        message: member.message.clone(),
-    }
-}
-
-/// None: it stopped in order, as asked.
-fn describe_end(status: ExitStatus, was_asked: bool, last_line: &str) -> Option<String> {
-    match (status.code(), was_asked) {
-        (Some(0), true) => None,
-        (Some(LEFT_ROWS), true) => Some("rows were left for replay by the next start".to_owned()),
-        (_, true) => Some(format!(
-            "ended with {status} while stopping, what was not committed is replayed"
-        )),
-        (_, false) => Some(format!("ended by itself with {status}: {last_line}")),
     }
 }
