@@ -89,5 +89,6 @@ pub async fn reconcile<W: Warehouse, F: Fleet>(
 #[cfg(test)]
 mod tests {
     mod refusals;
+    mod status;
     mod steps;
 }

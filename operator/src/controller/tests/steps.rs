@@ -11,20 +11,16 @@ use clickhouse_sink_crds::resolve::{expected_table, rejected_table};
 use clickhouse_sink_crds::table::{ObservedColumn, ObservedTable, TableDefinition};
 use clickhouse_sink_crds::worker_config::WorkerConfig;
 
-use crate::controller::apply::{Applied, Failure};
 use crate::controller::declaration::Declaration;
 use crate::controller::memory::Memory;
 use crate::controller::observe::{Observation, Reading, ServerReading, Unreachable};
 use crate::controller::plan::{FleetStep, Places, Plan, build_plan};
 use crate::controller::reconcile;
-use crate::controller::status::{Outcome, build_status};
 use crate::controller::validate::{Validation, validate};
-use crate::fleet::{
-    Fleet, FleetError, FleetSpec, FleetState, Health, Hold, WorkerPhase, WorkerView,
-};
+use crate::fleet::{Fleet, FleetError, FleetSpec, FleetState};
 use crate::warehouse::{Account, ObservedView, SelectShape, Verdict, Warehouse, WarehouseError};
 
-const SINK: &str = r#"
+pub(super) const SINK: &str = r#"
 apiVersion: clickhouse-sink.io/v1alpha1
 kind: ClickHouseSink
 metadata: { name: events, namespace: test }
@@ -44,7 +40,7 @@ spec:
       - { name: status, type: String, default: "'raised'" }
 "#;
 
-fn declare(text: &str) -> Declaration {
+pub(super) fn declare(text: &str) -> Declaration {
     let manifests = parse_manifests(text, "sink.yaml").unwrap();
     let Manifest::Sink(sink) = manifests.into_iter().next().unwrap() else {
         panic!("no sink")
@@ -110,7 +106,7 @@ fn found(table: &TableDefinition, engine: &str) -> ObservedTable {
     }
 }
 
-fn server_with_tables(declaration: &Declaration) -> ServerReading {
+pub(super) fn server_with_tables(declaration: &Declaration) -> ServerReading {
     ServerReading {
         has_database: true,
         table: Some(found(&declaration.expected, "MergeTree")),
@@ -122,7 +118,7 @@ fn server_with_tables(declaration: &Declaration) -> ServerReading {
     }
 }
 
-fn observe(server: ServerReading) -> Observation {
+pub(super) fn observe(server: ServerReading) -> Observation {
     Observation {
         server: Reading::Known(server),
         fleet: FleetState::default(),
@@ -131,7 +127,7 @@ fn observe(server: ServerReading) -> Observation {
     }
 }
 
-fn unreachable() -> Unreachable {
+pub(super) fn unreachable() -> Unreachable {
     Unreachable {
         reason: "ClickHouseUnreachable",
         message: "it cannot be reached".to_owned(),
@@ -419,152 +415,4 @@ async fn apply_does_everything_in_order_and_then_runs_the_workers() {
     let done = reconcile(&warehouse, &fleet, &declare(SINK)).await;
     assert_eq!((done.applied.done.len(), done.applied.failed), (4, None));
     assert_eq!(*fleet.runs.lock().unwrap(), 1);
-}
-
-fn worker(phase: WorkerPhase, ready: bool) -> WorkerView {
-    let reasons = if ready {
-        Vec::new()
-    } else {
-        vec!["NotAMember: the consumer group was not joined yet".to_owned()]
-    };
-    WorkerView {
-        index: 0,
-        phase,
-        revision: Some("a".to_owned()),
-        port: Some(1),
-        health: Health {
-            ready,
-            reasons,
-            lag: 3,
-            ..Health::default()
-        },
-        message: None,
-    }
-}
-
-fn fleet(workers: Vec<WorkerView>) -> FleetState {
-    FleetState {
-        workers,
-        rows_inserted: 9,
-        ..FleetState::default()
-    }
-}
-
-fn outcome(declaration: &Declaration) -> Outcome {
-    let observation = observe(server_with_tables(declaration));
-    let validation = validate(declaration, &observation);
-    let plan = build_plan(declaration, &observation, &validation, Places::default());
-    Outcome {
-        validation: Some(validation),
-        plan: Some(plan),
-        applied: Applied::default(),
-        refused: None,
-    }
-}
-
-#[test]
-fn a_sink_is_ready_only_while_every_worker_is() {
-    let declaration = declare(SINK);
-    let outcome = outcome(&declaration);
-    let both = fleet(vec![
-        worker(WorkerPhase::Running, true),
-        worker(WorkerPhase::Running, true),
-    ]);
-    let status = build_status(&declaration, &outcome, &both);
-    assert_eq!(
-        (
-            status.reason,
-            status.ready,
-            status.workers_ready,
-            status.lag
-        ),
-        ("Ready", true, 2, 6)
-    );
-    let one = fleet(vec![
-        worker(WorkerPhase::Running, true),
-        worker(WorkerPhase::Running, false),
-    ]);
-    let status = build_status(&declaration, &outcome, &one);
-    assert_eq!(
-        (status.reason, status.ready, status.workers_ready),
-        ("WorkersStarting", false, 1)
-    );
-    assert!(
-        status.message.starts_with("NotAMember"),
-        "{}",
-        status.message
-    );
-}
-
-#[test]
-fn the_reason_nearest_to_the_users_hand_is_told_first() {
-    let declaration = declare(SINK);
-    let mut crashed = worker(WorkerPhase::BackingOff, false);
-    crashed.message = Some("ended by itself".to_owned());
-    let mut held = worker(WorkerPhase::Running, true);
-    held.health.holds = vec![Hold {
-        partition: "events/0".to_owned(),
-        reason: "TopicRecreated".to_owned(),
-        id: "TopicRecreated-1".to_owned(),
-        message: "m".to_owned(),
-    }];
-    let workers = fleet(vec![crashed, held.clone()]);
-    let reason = |outcome: &Outcome, fleet: &FleetState| {
-        let status = build_status(&declaration, outcome, fleet);
-        (status.reason, status.message)
-    };
-    let mut outcome = outcome(&declaration);
-    let held_only = fleet(vec![held.clone(), held]);
-    assert_eq!(
-        reason(&outcome, &held_only),
-        ("PartitionHeld", "events/0 TopicRecreated: m".to_owned())
-    );
-    assert_eq!(
-        reason(&outcome, &workers),
-        ("WorkersCrashing", "worker 0: ended by itself".to_owned())
-    );
-    outcome.applied.failed = Some(Failure {
-        step: "create table ops.events".to_owned(),
-        why: unreachable(),
-    });
-    let (failed, message) = reason(&outcome, &workers);
-    assert_eq!(
-        (failed, message.as_str()),
-        (
-            "ClickHouseUnreachable",
-            "cannot create table ops.events: it cannot be reached"
-        )
-    );
-    outcome.validation = Some(Validation::Unknown(unreachable()));
-    assert_eq!(reason(&outcome, &workers).1, "it cannot be reached");
-    outcome.refused = Some("spec.table.orderBy: cannot be changed".to_owned());
-    assert_eq!(reason(&outcome, &workers).0, "ChangeRefused");
-}
-
-#[test]
-fn a_paused_sink_says_so_and_how_many_still_drain() {
-    let declaration = declare(&SINK.replace("replicas: 2", "paused: true"));
-    let outcome = outcome(&declaration);
-    let draining = build_status(
-        &declaration,
-        &outcome,
-        &fleet(vec![worker(WorkerPhase::Draining, false)]),
-    );
-    assert_eq!(
-        (draining.reason, draining.message.as_str()),
-        ("Paused", "1 workers are draining")
-    );
-    assert_eq!(
-        build_status(&declaration, &outcome, &fleet(Vec::new())).message,
-        ""
-    );
-}
-
-#[test]
-fn before_the_first_reconcile_a_sink_is_pending() {
-    let declaration = declare(SINK);
-    assert_eq!(
-        build_status(&declaration, &Outcome::default(), &FleetState::default()).reason,
-        "Pending"
-    );
 }
