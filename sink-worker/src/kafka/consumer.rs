@@ -15,7 +15,7 @@ use super::question::Question;
 use super::record::{Batch, Fetched, ReadOutcome};
 use super::types::{Fault, MainEvent, Membership, TopicPartition};
 use super::waker::Waker;
-use event::{event_partition, write_log};
+use event::{event_partition, stray_record, write_log};
 
 mod event;
 
@@ -377,19 +377,6 @@ impl Drop for Consumer {
                 self.client.unassign_all();
             }
         }
-    }
-}
-
-/// A record outside of its partition's queue is one that nobody will count: the consumer cannot be gone on with.
-fn stray_record() -> MainEvent {
-    let text = "a record came on the main queue; its partition was not split".to_owned();
-    MainEvent::Error {
-        fault: Fault {
-            code: ErrorCode::STATE,
-            text,
-        },
-        partition: None,
-        fatal: true,
     }
 }
 

@@ -8,9 +8,10 @@ use std::ptr;
 
 use rdkafka_sys as sys;
 
+use crate::kafka::errors::ErrorCode;
 use crate::kafka::ffi::{Event, text};
 use crate::kafka::lists::read_element;
-use crate::kafka::types::TopicPartition;
+use crate::kafka::types::{Fault, MainEvent, TopicPartition};
 
 /// The partition that an error event names.
 pub(super) fn event_partition(event: &Event) -> Option<TopicPartition> {
@@ -46,5 +47,18 @@ pub(super) fn write_log(event: &Event) {
         4 => tracing::warn!(facility, text = line, "Kafka client reported."),
         5 | 6 => tracing::info!(facility, text = line, "Kafka client reported."),
         _ => tracing::debug!(facility, text = line, "Kafka client reported."),
+    }
+}
+
+/// A record outside of its partition's queue is one that nobody will count: the consumer cannot be gone on with.
+pub(super) fn stray_record() -> MainEvent {
+    let text = "a record came on the main queue; its partition was not split".to_owned();
+    MainEvent::Error {
+        fault: Fault {
+            code: ErrorCode::STATE,
+            text,
+        },
+        partition: None,
+        fatal: true,
     }
 }
