@@ -224,9 +224,7 @@ impl Session {
             CommitOutcome::TooLarge => self.on_too_large(&request, now, random),
             CommitOutcome::Again => self.retry_commit(request, now, random),
             CommitOutcome::Refused(reason) => {
-                let message = "Kafka refuses the commit of this partition's position; grant the worker's user READ on the group and \
-                               the topic; it is tried again by itself";
-                self.hold(reason, String::new(), message.to_owned(), now);
+                self.hold(reason, String::new(), describe_refusal(reason), now);
                 self.retry_commit(request, now, random);
             }
         }
@@ -351,4 +349,17 @@ impl Session {
             CommitState::Outstanding { .. } => None,
         }
     }
+}
+
+fn describe_refusal(reason: &str) -> String {
+    let remedy = match reason {
+        "Unauthorized" => "grant the worker's user READ on the group and the topic",
+        "TopicMissing" => {
+            "expected the partition in the cluster, found none: was the topic deleted?"
+        }
+        _ => "look at `kafka.groupId` and at the broker's log",
+    };
+    format!(
+        "Kafka refuses the commit of this partition's position; {remedy}; it is tried again by itself"
+    )
 }

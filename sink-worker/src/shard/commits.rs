@@ -159,8 +159,18 @@ fn decide_outcome(fault: &Fault, partitions: usize) -> CommitOutcome {
         CommitErrorClass::Config if fault.code == ErrorCode::OFFSET_METADATA_TOO_LARGE => {
             CommitOutcome::TooLarge
         }
-        CommitErrorClass::Config => CommitOutcome::Refused("Unauthorized"),
+        CommitErrorClass::Config => CommitOutcome::Refused(refusal_reason(fault.code)),
         _ => CommitOutcome::Again,
+    }
+}
+
+const fn refusal_reason(code: ErrorCode) -> &'static str {
+    match code {
+        ErrorCode::UNKNOWN_TOPIC_OR_PART => "TopicMissing",
+        ErrorCode::GROUP_AUTHORIZATION_FAILED
+        | ErrorCode::TOPIC_AUTHORIZATION_FAILED
+        | ErrorCode::CLUSTER_AUTHORIZATION_FAILED => "Unauthorized",
+        _ => "CommitRefused",
     }
 }
 
@@ -209,5 +219,14 @@ mod tests {
             decide_outcome(&fault(ErrorCode::GROUP_AUTHORIZATION_FAILED), 1),
             CommitOutcome::Refused("Unauthorized")
         );
+        for (code, reason) in [
+            (ErrorCode::UNKNOWN_TOPIC_OR_PART, "TopicMissing"),
+            (ErrorCode::INVALID_GROUP_ID, "CommitRefused"),
+        ] {
+            assert_eq!(
+                decide_outcome(&fault(code), 1),
+                CommitOutcome::Refused(reason)
+            );
+        }
     }
 }
