@@ -147,6 +147,14 @@ pub(super) const ENTRIES: &str = "SELECT \
          WHERE database = {database:String} AND table = {table:String} AND level = 0 \
              AND toUnixTimestamp(modification_time) >= {since:UInt64}) GROUP BY part)), 0) AS entries";
 
+/// What any writer can have used at most since the table was made: each entry of a table without replicas has a block number
+/// of its own, and these only grow (what was written to table partitions that are dropped since is not seen). Nothing for
+/// other tables, which count blocks for each table partition.
+pub(super) const EVER: &str = "SELECT toUInt64(max(greatest(max_block_number, 0))) FROM system.parts \
+     WHERE database = {database:String} AND table = {table:String} HAVING \
+     (SELECT count() FROM system.tables WHERE database = {database:String} AND name = {table:String} \
+         AND endsWith(engine, 'MergeTree') AND NOT match(engine, '^(Replicated|Shared)')) = 1";
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -28,10 +28,26 @@ pub(super) async fn fetch_window_use(
         .param("database", table.database)
         .param("table", table.table)
         .param("since", since_unix_s);
-    let entries = match question.fetch_one::<(u8, u64)>().await.map_err(failed) {
+    let counted = match question.fetch_one::<(u8, u64)>().await.map_err(failed) {
         Ok((reaches, entries)) => (reaches == 1).then_some(entries),
         Err(failure) if failure.code.is_some_and(|code| NO_LOG.contains(&code)) => None,
         Err(failure) => return Err(failure),
     };
+    let entries = match counted {
+        Some(entries) => Some(entries),
+        None => fetch_ever(client, table).await?,
+    };
     Ok(WindowUse { entries, seconds })
+}
+
+/// Where nobody counted since then: no more than was ever used.
+async fn fetch_ever(client: &Client, table: TableName<'_>) -> Result<Option<u64>, Failure> {
+    let question = client
+        .query_raw(sql::EVER)
+        .param("database", table.database)
+        .param("table", table.table);
+    match question.fetch_optional::<u64>().await.map_err(failed) {
+        Err(failure) if failure.code.is_some_and(|code| NO_LOG.contains(&code)) => Ok(None),
+        answer => answer,
+    }
 }

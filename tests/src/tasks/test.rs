@@ -98,7 +98,7 @@ fn run_stages(args: &TestArgs, stages: &mut Stages) -> Result<(Counts, bool)> {
     });
     drop(stack);
     let chaos = if args.args.is_empty() {
-        stages.run("chaos", 12, |_| run_chaos())
+        stages.run("chaos", 15, |_| run_chaos())
     } else {
         Ok(())
     };
@@ -118,12 +118,12 @@ fn run_chaos() -> Result<()> {
     // The copies show soon enough: a shorter run of the same seed.
     let control = Options {
         guarantee: Guarantee::AtLeastOnce,
-        records: 150_000,
+        records: 100_000,
         kills: 12,
         ..once
     };
     let consumer = Options {
-        records: 250_000,
+        records: 200_000,
         kills: 15,
         protocol: GroupProtocol::Consumer,
         ..once
