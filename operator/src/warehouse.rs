@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use error::{is_state_of_the_server, read_client_error, render_address};
 
 pub use error::WarehouseError;
-pub use select::{ObservedView, SelectShape};
+pub use select::{FoundView, SelectShape};
 
 mod error;
 mod select;
@@ -74,7 +74,7 @@ pub trait Warehouse: Send + Sync {
         &self,
         database: &str,
         name: &str,
-    ) -> impl Future<Output = Result<Option<ObservedView>, WarehouseError>> + Send;
+    ) -> impl Future<Output = Result<Option<FoundView>, WarehouseError>> + Send;
 
     /// Id and rows of each partition of a table.
     fn fetch_partitions(
@@ -278,7 +278,7 @@ impl Warehouse for ClickHouse {
         &self,
         database: &str,
         name: &str,
-    ) -> Result<Option<ObservedView>, WarehouseError> {
+    ) -> Result<Option<FoundView>, WarehouseError> {
         self.read_view(database, name).await
     }
 

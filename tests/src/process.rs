@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde::{Deserialize, Serialize};
 
-use proc::{boot_id, fetch_descendants, parse_cpu_time, parse_stat};
+use proc::{boot_id, fetch_descendants, fetch_parents, parse_cpu_time, parse_stat};
 
 mod proc;
 

@@ -11,7 +11,7 @@ use super::*;
 use crate::controller::observe::Unreachable;
 use crate::derived::observe::SourceReading;
 use crate::fleet::WorkerView;
-use crate::warehouse::ObservedView;
+use crate::warehouse::FoundView;
 
 const SELECT: &str = "SELECT a FROM `d`.`ev`";
 
@@ -40,11 +40,13 @@ fn target() -> ObservedTable {
         partition_key: String::new(),
         comment: String::new(),
         columns: Vec::new(),
+        indexes: Vec::new(),
+        views: Vec::new(),
     }
 }
 
-fn view(select: &str, comment: &str) -> ObservedView {
-    ObservedView {
+fn view(select: &str, comment: &str) -> FoundView {
+    FoundView {
         uuid: "6d7c".to_owned(),
         engine: "MaterializedView".to_owned(),
         create_table_query: format!(
@@ -55,7 +57,7 @@ fn view(select: &str, comment: &str) -> ObservedView {
     }
 }
 
-fn reading(rows: Option<u64>, view: Option<ObservedView>) -> DerivedReading {
+fn reading(rows: Option<u64>, view: Option<FoundView>) -> DerivedReading {
     DerivedReading {
         shape: Err("not looked at here".to_owned()),
         target: rows.map(|_| target()),

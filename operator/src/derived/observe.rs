@@ -14,7 +14,7 @@ use crate::controller::observe::{Reading, ServerReading};
 use crate::derived::decide::{Decision, decide_all};
 use crate::derived::sql::{render_count, render_count_beyond};
 use crate::fleet::{Fleet, FleetState};
-use crate::warehouse::{ObservedView, SelectShape, Warehouse, WarehouseError};
+use crate::warehouse::{FoundView, SelectShape, Warehouse, WarehouseError};
 
 /// One derived table, in the order of the declaration.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -26,7 +26,7 @@ pub struct DerivedReading {
     /// Its rows; looked at only where its view is missing.
     pub target_rows: u64,
     /// The materialized view.
-    pub view: Option<ObservedView>,
+    pub view: Option<FoundView>,
 }
 
 /// What the consumer group has committed.

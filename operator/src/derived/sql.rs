@@ -149,6 +149,7 @@ mod tests {
             data_type: "String".to_owned(),
             default: None,
             comment: None,
+            codec: None,
         });
         TableDefinition {
             database: "o`ps".to_owned(),
@@ -159,6 +160,8 @@ mod tests {
             partition_by: None,
             ttl: None,
             settings: BTreeMap::new(),
+            indexes: Vec::new(),
+            cluster: None,
         }
     }
 

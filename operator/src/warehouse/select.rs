@@ -24,7 +24,7 @@ pub struct SelectShape {
 
 /// A table of `system.tables` that may be a materialized view.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ObservedView {
+pub struct FoundView {
     /// uuid; all zero where the database has none.
     pub uuid: String,
     /// Engine, `MaterializedView` where it is one.
@@ -138,7 +138,7 @@ impl ClickHouse {
         &self,
         database: &str,
         name: &str,
-    ) -> Result<Option<ObservedView>, WarehouseError> {
+    ) -> Result<Option<FoundView>, WarehouseError> {
         let query = self.client.query_raw(VIEW_QUERY);
         let query = query.param("database", database).param("name", name);
         Ok(self.fetch_rows(query).await?.into_iter().next())

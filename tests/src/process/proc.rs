@@ -32,7 +32,7 @@ pub(super) fn boot_id() -> String {
 }
 
 /// All processes with their parents.
-fn fetch_parents() -> Vec<(i32, i32)> {
+pub(super) fn fetch_parents() -> Vec<(i32, i32)> {
     fs::read_dir("/proc")
         .into_iter()
         .flatten()

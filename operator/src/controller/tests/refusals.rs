@@ -6,14 +6,17 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 use clickhouse_sink_crds::ddl::Alteration;
+use clickhouse_sink_crds::group_plans::GroupPlans;
 use clickhouse_sink_crds::table::{Engine, ObservedTable, TableDefinition};
+use clickhouse_sink_crds::worker_config::WorkerConfig;
 
 use crate::controller::apply::{Applied, apply};
 use crate::controller::memory::Memory;
 use crate::controller::plan::{FleetStep, Plan};
 use crate::ddl::DdlStep;
+use crate::derived::DerivedPlan;
 use crate::fleet::{Fleet, FleetError, FleetSpec, FleetState};
-use crate::warehouse::{Account, Verdict, Warehouse, WarehouseError};
+use crate::warehouse::{Account, FoundView, SelectShape, Verdict, Warehouse, WarehouseError};
 
 /// Answers each statement with the next code; 0, and when they are used up: done.
 struct Scripted {
@@ -55,6 +58,30 @@ impl Warehouse for Scripted {
         unused()
     }
 
+    async fn fetch_select(
+        &self,
+        _: &str,
+        _: &TableDefinition,
+    ) -> Result<Result<SelectShape, String>, WarehouseError> {
+        unused()
+    }
+
+    async fn fetch_view(&self, _: &str, _: &str) -> Result<Option<FoundView>, WarehouseError> {
+        unused()
+    }
+
+    async fn fetch_partitions(
+        &self,
+        _: &str,
+        _: &str,
+    ) -> Result<Vec<(String, u64)>, WarehouseError> {
+        unused()
+    }
+
+    async fn fetch_count(&self, _: &str) -> Result<u64, WarehouseError> {
+        unused()
+    }
+
     async fn apply_statement(&self, sql: &str) -> Result<(), WarehouseError> {
         self.asked.lock().unwrap().push(sql.to_owned());
         match self.codes.lock().unwrap().pop() {
@@ -86,6 +113,10 @@ impl Fleet for Counted {
 
     async fn apply_memory(&self, _: &Memory) -> Result<(), FleetError> {
         Ok(())
+    }
+
+    async fn fetch_plans(&self, _: &WorkerConfig) -> Result<GroupPlans, FleetError> {
+        Ok(GroupPlans::default())
     }
 
     async fn fetch_state(&self) -> FleetState {
@@ -129,6 +160,7 @@ async fn run(codes: &[u32], needed: bool) -> (Applied, usize, u32) {
         held: Vec::new(),
         warnings: Vec::new(),
         window: None,
+        derived: DerivedPlan::default(),
         fleet: FleetStep::Scale { replicas: 1 },
         memory: None,
         requeue_ms: 1,

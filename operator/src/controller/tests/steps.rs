@@ -18,7 +18,7 @@ use crate::controller::plan::{FleetStep, Places, Plan, build_plan};
 use crate::controller::reconcile;
 use crate::controller::validate::{Validation, validate};
 use crate::fleet::{Fleet, FleetError, FleetSpec, FleetState};
-use crate::warehouse::{Account, ObservedView, SelectShape, Verdict, Warehouse, WarehouseError};
+use crate::warehouse::{Account, FoundView, SelectShape, Verdict, Warehouse, WarehouseError};
 
 pub(super) const SINK: &str = r#"
 apiVersion: clickhouse-sink.io/v1alpha1
@@ -309,7 +309,7 @@ impl Warehouse for Refusing {
         &self,
         _database: &str,
         _name: &str,
-    ) -> Result<Option<ObservedView>, WarehouseError> {
+    ) -> Result<Option<FoundView>, WarehouseError> {
         Ok(None)
     }
 

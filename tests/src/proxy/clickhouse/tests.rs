@@ -1,5 +1,7 @@
 //! The `ClickHouse` proxy against a small HTTP server that echoes the request's body and counts the requests.
 
+use std::time::Instant;
+
 use std::net::TcpListener;
 use std::sync::atomic::AtomicUsize;
 
