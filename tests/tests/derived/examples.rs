@@ -75,7 +75,7 @@ fn the_current_state_of_each_alert_is_its_newest_version() {
         event("c", "stat", 1, "raised"),
     ]);
     example.expect(
-        "SELECT count() AS rows FROM vision_events",
+        "SELECT count() AS rows FROM vision_history",
         &[json!({ "rows": 5 })],
     );
     let row = |id: &str| json!({ "event_id": id, "version": 2, "status": "acknowledged" });
