@@ -190,7 +190,7 @@ const TABLE_QUERY: &str = "SELECT toString(uuid) AS uuid, engine, engine_full, s
 const COLUMNS_QUERY: &str = "SELECT name, type AS data_type, default_kind, default_expression, comment, compression_codec \
     FROM system.columns WHERE database = {database:String} AND table = {name:String} ORDER BY position";
 
-const INDEXES_QUERY: &str = "SELECT name, expr AS expression, type_full AS index_type, granularity \
+const INDEXES_QUERY: &str = "SELECT name, expr AS expression, type_full AS indexType, granularity \
     FROM system.data_skipping_indices WHERE database = {database:String} AND table = {name:String} ORDER BY name \
     SETTINGS output_format_json_quote_64bit_integers = 0";
 
