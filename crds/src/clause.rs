@@ -86,7 +86,7 @@ fn is_same_step(declared: &Call, found: &Call) -> bool {
     }
     match declared.name.to_ascii_uppercase().as_str() {
         "ZSTD" => given.is_empty() || given == ["1"],
-        "LZ4HC" => given.is_empty() || given == ["9"],
+        "LZ4HC" => given.is_empty() || given == ["9"] || given == ["0"],
         // The others take the width of the column's type.
         _ => true,
     }

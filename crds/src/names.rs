@@ -74,6 +74,28 @@ pub mod reason {
     pub const BACKFILL_RUNNING: &str = "BackfillRunning";
     /// A derived table cannot be filled by offsets: the table holds rows at or beyond the committed ones.
     pub const BACKFILL_REFUSED: &str = "BackfillRefused";
-    /// A name that a derived table or its view needs is something else's.
+    /// A name that a derived table, its view or the flat view needs is something else's.
     pub const NAME_TAKEN: &str = "NameTaken";
+    /// The flat view is not there, and may not be made.
+    pub const FLAT_VIEW_MISSING: &str = "FlatViewMissing";
+    /// The flat view shows another definition, and may not be replaced.
+    pub const FLAT_VIEW_DIFFERS: &str = "FlatViewDiffers";
+    /// The flat view gets its definition when the roll is over.
+    pub const FLAT_VIEW_WAITS: &str = "FlatViewWaits";
+    /// The flat view showed this definition before and shows a newer one now.
+    pub const FLAT_VIEW_REPLACED: &str = "FlatViewReplaced";
+    /// The comment of the flat view was edited.
+    pub const LINEAGE_UNREADABLE: &str = "LineageUnreadable";
+    /// The comment of the flat view has no room for one more definition.
+    pub const LINEAGE_FULL: &str = "LineageFull";
+    /// Two definitions of the flat view replace each other.
+    pub const DEFINITIONS_FIGHTING: &str = "DefinitionsFighting";
+    /// The table belongs to another sink.
+    pub const TABLE_OWNED_BY_OTHER: &str = "TableOwnedByOther";
+    /// The table's comment says that it is a sink's, but not whose.
+    pub const OWNER_UNREADABLE: &str = "OwnerUnreadable";
+    /// What was made could not be written into the catalog.
+    pub const CATALOG_UNWRITABLE: &str = "CatalogUnwritable";
+    /// The catalog lacks columns, and may not be changed.
+    pub const CATALOG_OUTDATED: &str = "CatalogOutdated";
 }

@@ -5,6 +5,7 @@
 
 pub mod apply;
 pub mod declaration;
+pub mod made;
 pub mod memory;
 pub mod observe;
 pub mod plan;
@@ -87,8 +88,8 @@ pub async fn reconcile<W: Warehouse, F: Fleet>(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     mod refusals;
     mod status;
-    mod steps;
+    pub(crate) mod steps;
 }

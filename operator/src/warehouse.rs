@@ -5,6 +5,7 @@
 use std::future::Future;
 use std::time::Duration;
 
+use crate::catalog::CatalogRow;
 use clickhouse::{Client, Compression, error::Error as ClientError, query::Query};
 use clickhouse_sink_crds::table::{
     IndexDefinition, ObservedColumn, ObservedTable, ObservedView, TableDefinition,
@@ -85,6 +86,12 @@ pub trait Warehouse: Send + Sync {
 
     /// The one number, as text in the column `value`, that a SELECT of ours gives.
     fn fetch_count(&self, sql: &str) -> impl Future<Output = Result<u64, WarehouseError>> + Send;
+
+    /// The latest rows of the catalog that a query asks for, or what the server has against it.
+    fn fetch_catalog(
+        &self,
+        sql: &str,
+    ) -> impl Future<Output = Result<Result<Vec<CatalogRow>, String>, WarehouseError>> + Send;
 
     /// Runs one statement that changes something.
     fn apply_statement(&self, sql: &str)
@@ -292,6 +299,17 @@ impl Warehouse for ClickHouse {
 
     async fn fetch_count(&self, sql: &str) -> Result<u64, WarehouseError> {
         self.read_count(sql).await
+    }
+
+    async fn fetch_catalog(
+        &self,
+        sql: &str,
+    ) -> Result<Result<Vec<CatalogRow>, String>, WarehouseError> {
+        match self.fetch_rows(self.client.query_raw(sql)).await {
+            // Whatever the server has against it: the catalog never stops a sink.
+            Err(WarehouseError::Server { message, .. }) => Ok(Err(message)),
+            result => result.map(Ok),
+        }
     }
 
     async fn apply_statement(&self, sql: &str) -> Result<(), WarehouseError> {

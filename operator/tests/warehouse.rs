@@ -120,6 +120,7 @@ async fn a_created_table_reads_back_as_it_was_declared() {
     wanted.ttl = Some("ts + toIntervalDay(400)".to_owned());
     let step = DdlStep::CreateTable {
         definition: Box::new(wanted),
+        comment: Some("it's".to_owned()),
     };
     warehouse().apply_statement(&step.render()).await.unwrap();
     warehouse().apply_statement(&step.render()).await.unwrap();
@@ -128,6 +129,7 @@ async fn a_created_table_reads_back_as_it_was_declared() {
         .await
         .unwrap()
         .unwrap();
+    assert_eq!(found.comment, "it's");
     assert_eq!(found.engine, "ReplacingMergeTree");
     assert_eq!(found.sorting_key, "ts, event_id");
     assert_eq!(found.partition_key, "toYYYYMM(ts)");

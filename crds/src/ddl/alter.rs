@@ -66,6 +66,8 @@ pub enum Alteration {
     SetSettings(BTreeMap<String, String>),
     /// An index that is not there, for parts that are written from now on.
     AddIndex(IndexDefinition),
+    /// Another comment of the table itself.
+    SetTableComment(String),
 }
 
 impl Alteration {
@@ -89,6 +91,7 @@ impl Alteration {
                 format!("set {}", names.join(", "))
             }
             Self::AddIndex(index) => format!("add index {}", index.name),
+            Self::SetTableComment(_) => "record its owner in its comment".to_owned(),
         }
     }
 
@@ -139,6 +142,7 @@ impl Alteration {
             Self::AddIndex(index) => {
                 format!("ADD INDEX IF NOT EXISTS {}", render_index(index))
             }
+            Self::SetTableComment(comment) => format!("MODIFY COMMENT {}", quote_literal(comment)),
         }
     }
 }

@@ -4,14 +4,16 @@
 
 use std::time::Duration;
 
+use clickhouse_sink_crds::names::reason;
 use serde::Serialize;
 use tokio::time::sleep;
 
+use crate::catalog::TABLE_NAME;
 use crate::controller::memory::Memory;
 use crate::controller::observe::Unreachable;
 use crate::controller::plan::{FleetStep, Plan};
 use crate::ddl::DdlStep;
-use crate::derived::DerivedStep;
+use crate::derived::{DerivedStep, Note};
 use crate::fleet::Fleet;
 use crate::warehouse::{Account, Warehouse};
 
@@ -22,6 +24,10 @@ pub struct Applied {
     pub done: Vec<String>,
     /// The step that failed, and why; what came after it was not tried.
     pub failed: Option<Failure>,
+    /// What failed that data does not wait for.
+    pub notes: Vec<Note>,
+    /// A write into the catalog failed.
+    pub catalog_failed: bool,
 }
 
 /// A step that failed.
@@ -64,8 +70,50 @@ pub async fn apply<W: Warehouse, F: Fleet>(
         applied.done.push(step.describe());
     }
     let failed = apply_workers(fleet, account, plan, &mut applied.done).await;
+    let is_running = failed.is_none();
     applied.failed = applied.failed.or(failed).or(put_off);
+    if is_running {
+        apply_view(warehouse, plan, &mut applied).await;
+    }
+    apply_catalog(warehouse, plan, &mut applied).await;
     applied
+}
+
+/// The view comes last, and data does not wait for it.
+async fn apply_view<W: Warehouse>(warehouse: &W, plan: &Plan, applied: &mut Applied) {
+    let Some(step) = &plan.flat.step else { return };
+    match warehouse.apply_statement(&step.sql).await {
+        Ok(()) => applied.done.push(step.what.clone()),
+        // Somebody else was faster: the next look decides anew.
+        Err(error) if error.is_there_already() => {}
+        Err(error) => {
+            let message = format!("cannot {}: {error}", step.what);
+            tracing::warn!(step = step.what, %error, "Flat view stays as it is.");
+            applied.notes.push(Note {
+                table: "flat view".to_owned(),
+                reason: error.reason(),
+                message,
+            });
+        }
+    }
+}
+
+/// A catalog that cannot be written is told, and never stops a sink.
+async fn apply_catalog<W: Warehouse>(warehouse: &W, plan: &Plan, applied: &mut Applied) {
+    let steps = plan.catalog.steps.iter().map(DdlStep::render);
+    for sql in steps.chain(plan.catalog.insert.clone()) {
+        let Err(error) = warehouse.apply_statement(&sql).await else {
+            continue;
+        };
+        tracing::warn!(%error, "Catalog was not written.");
+        applied.catalog_failed = true;
+        applied.notes.push(Note {
+            table: TABLE_NAME.to_owned(),
+            reason: reason::CATALOG_UNWRITABLE,
+            message: error.to_string(),
+        });
+        return;
+    }
 }
 
 async fn apply_workers<F: Fleet>(

@@ -4,6 +4,7 @@
 
 use clickhouse_sink_crds::api::{ClickHouseSink, DdlMode};
 use clickhouse_sink_crds::table::TableDefinition;
+use clickhouse_sink_crds::validate::views::view_name;
 
 use secrecy::ExposeSecret as _;
 
@@ -17,6 +18,10 @@ pub struct Declaration {
     pub sink: ClickHouseSink,
     /// `metadata.uid`, or what stands for it in local mode.
     pub uid: String,
+    /// The cluster that it is declared in: uid of `kube-system`, or the id of the state folder.
+    pub cluster: String,
+    /// Sinks that are declared there, by `namespace/name`.
+    pub siblings: Vec<String>,
     /// Consumer group where the resource names none.
     pub default_group_id: String,
     /// The table, as declared; expressions as the user wrote them.
@@ -51,13 +56,41 @@ impl Declaration {
                 )
             })
         };
-        self.sink == other.sink && secret(&self.account) == secret(&other.account)
+        self.sink == other.sink
+            && self.siblings == other.siblings
+            && secret(&self.account) == secret(&other.account)
+    }
+
+    /// `metadata.generation`; 0 in local mode, which has none.
+    #[must_use]
+    pub fn generation(&self) -> i64 {
+        self.sink.metadata.generation.unwrap_or(0)
+    }
+
+    /// An annotation.
+    #[must_use]
+    pub fn annotation(&self, name: &str) -> Option<&str> {
+        let annotations = self.sink.metadata.annotations.as_ref()?;
+        annotations.get(name).map(String::as_str)
     }
 
     /// The name.
     #[must_use]
     pub fn name(&self) -> &str {
         self.sink.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// Names of everything that the sink has, its topics included.
+    #[must_use]
+    pub fn list_names(&self) -> Vec<String> {
+        let spec = &self.sink.spec;
+        let derived = spec.derived.iter();
+        let derived = derived.flat_map(|it| [it.name.clone(), view_name(&it.name)]);
+        let mut names = vec![self.expected.name.clone(), self.rejected.name.clone()];
+        names.extend(derived);
+        names.extend(spec.flat_view.as_ref().map(|view| view.name.clone()));
+        names.extend(spec.kafka.topics.iter().cloned());
+        names
     }
 
     /// What may be done to the table.

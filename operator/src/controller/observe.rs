@@ -4,15 +4,19 @@
 
 use std::collections::BTreeMap;
 
+use clickhouse_sink_crds::api::DdlMode;
 use clickhouse_sink_crds::expression::volatile_function;
 use clickhouse_sink_crds::table::{ObservedTable, TableDefinition};
 use serde::Serialize;
 
+use crate::catalog::rows::render_query;
+use crate::catalog::{CatalogReading, TABLE_NAME};
 use crate::controller::declaration::{Declaration, Expression, list_expressions};
 use crate::controller::memory::Memory;
 use crate::derived::check::list_texts;
 use crate::derived::observe::{fetch_derived, fetch_group};
 use crate::derived::{DerivedReading, GroupReading};
+use crate::flat_view::{self, FlatReading};
 use crate::fleet::{Fleet, FleetError, FleetState};
 use crate::sql::check_expression;
 use crate::warehouse::{Verdict, Warehouse, WarehouseError};
@@ -92,6 +96,10 @@ pub struct ServerReading {
     pub defaults: BTreeMap<String, Verdict>,
     /// The derived tables, in the order of the declaration.
     pub derived: Vec<DerivedReading>,
+    /// The flat view.
+    pub flat: FlatReading,
+    /// The catalog.
+    pub catalog: CatalogReading,
 }
 
 /// Sees what is there.
@@ -117,8 +125,11 @@ async fn fetch_server<W: Warehouse>(
     let (expected, rejected) = (&declaration.expected, &declaration.rejected);
     let version = warehouse.fetch_version().await?;
     let texts = [expected, rejected].into_iter().flat_map(list_expressions);
-    let texts = texts.map(|Expression { text, .. }| text);
-    let canonical = fetch_canonical_forms(warehouse, texts.chain(list_texts(declaration))).await?;
+    let texts = texts
+        .map(|Expression { text, .. }| text)
+        .chain(list_texts(declaration))
+        .chain(flat_view::definition::list_texts(&declaration.sink));
+    let canonical = fetch_canonical_forms(warehouse, texts).await?;
     Ok(ServerReading {
         version,
         has_database: warehouse.fetch_database_exists(&expected.database).await?,
@@ -130,7 +141,43 @@ async fn fetch_server<W: Warehouse>(
             .await?,
         defaults: fetch_defaults(warehouse, expected, &canonical).await?,
         derived: fetch_derived(warehouse, declaration).await?,
+        flat: fetch_flat(warehouse, declaration).await?,
+        catalog: fetch_catalog(warehouse, declaration).await?,
         canonical,
+    })
+}
+
+async fn fetch_flat<W: Warehouse>(
+    warehouse: &W,
+    declaration: &Declaration,
+) -> Result<FlatReading, WarehouseError> {
+    let view = declaration.sink.spec.flat_view.as_ref();
+    let Some(view) = view.filter(|_| declaration.mode() != DdlMode::None) else {
+        return Ok(FlatReading::default());
+    };
+    Ok(FlatReading {
+        view: warehouse
+            .fetch_view(&declaration.expected.database, &view.name)
+            .await?,
+        now_s: warehouse
+            .fetch_count("SELECT toString(toUnixTimestamp(now())) AS value")
+            .await?,
+    })
+}
+
+async fn fetch_catalog<W: Warehouse>(
+    warehouse: &W,
+    declaration: &Declaration,
+) -> Result<CatalogReading, WarehouseError> {
+    let database = &declaration.expected.database;
+    let table = warehouse.fetch_table(database, TABLE_NAME).await?;
+    if table.is_none() {
+        return Ok(CatalogReading::default());
+    }
+    let sql = render_query(database, &declaration.list_names());
+    Ok(CatalogReading {
+        table,
+        rows: Some(warehouse.fetch_catalog(&sql).await?),
     })
 }
 

@@ -10,14 +10,18 @@ use clickhouse_sink_crds::table::Difference;
 use clickhouse_sink_crds::worker_config::{EarlierMapping, WorkerConfig};
 use serde::Serialize;
 
+use crate::catalog::{CatalogPlan, plan_catalog};
 use crate::controller::declaration::Declaration;
+use crate::controller::made::{Progress, list_made, may_record, plan_view};
 use crate::controller::memory::{Memory, Seen, merge_facts, merge_mappings};
 use crate::controller::observe::{Observation, Reading, ServerReading};
 use crate::controller::validate::{Validated, Validation};
 use crate::ddl::{DdlStep, TableCase, TablesPlan, plan_tables};
 use crate::derived::plan::plan_derived;
 use crate::derived::{DerivedPlan, Note};
+use crate::flat_view::FlatPlan;
 use crate::fleet::FleetSpec;
+use crate::ownership::plan_ownership;
 
 /// Wait before an unreachable server is asked again, in milliseconds.
 const RETRY_MS: u64 = 2_000;
@@ -40,6 +44,14 @@ pub struct Plan {
     pub derived: DerivedPlan,
     /// What happens to the workers.
     pub fleet: FleetStep,
+    /// Tables that are another sink's: nothing else of this plan is done.
+    pub refused: Option<String>,
+    /// What happens to the flat view, behind the workers.
+    pub flat: FlatPlan,
+    /// What happens to the catalog, last.
+    pub catalog: CatalogPlan,
+    /// What people should know of the tables' owners.
+    pub notes: Vec<Note>,
     /// What is to be remembered from now on, before workers run; none: nothing new. No step that people wait for.
     #[serde(skip)]
     pub memory: Option<Box<Memory>>,
@@ -84,7 +96,12 @@ impl Plan {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let is_quiet = self.derived.steps.is_empty() && !self.derived.drain;
-        self.ddl.is_empty() && self.held.is_empty() && is_quiet && self.fleet == FleetStep::Keep
+        let is_shown = self.flat.step.is_none() && self.refused.is_none();
+        self.ddl.is_empty()
+            && self.held.is_empty()
+            && is_quiet
+            && is_shown
+            && self.fleet == FleetStep::Keep
     }
 
     /// What is to be done, in order.
@@ -100,7 +117,18 @@ impl Plan {
         });
         let fleet = self.fleet.describe();
         let fleet = fleet.map(|what| PlanStep { what, sql: None });
-        ddl.chain(derived).chain(fleet).collect()
+        let view = self.flat.step.as_ref().map(|step| PlanStep {
+            what: step.what.clone(),
+            sql: Some(step.sql.clone()),
+        });
+        ddl.chain(derived).chain(fleet).chain(view).collect()
+    }
+
+    /// What people should know; data flows all the same.
+    #[must_use]
+    pub fn list_notes(&self) -> Vec<&Note> {
+        let notes = self.derived.notes.iter().chain(&self.flat.note);
+        notes.chain(&self.catalog.note).chain(&self.notes).collect()
     }
 
     /// The plan for people: numbered steps with their SQL, what is held, warnings.
@@ -117,7 +145,7 @@ impl Plan {
             let lines = lines.map(|difference| render_difference(word, difference));
             lines.collect::<Vec<_>>()
         };
-        let notes = self.derived.notes.iter().map(Note::render);
+        let notes = self.list_notes().into_iter().map(Note::render);
         let blocks: Vec<_> = numbered
             .chain(notes)
             .chain(differences("held", &self.held))
@@ -259,6 +287,10 @@ fn plan_blind(declaration: &Declaration, observation: &Observation) -> Plan {
         derived: DerivedPlan::default(),
         fleet: plan_scale(declaration, observation),
         memory: None,
+        refused: None,
+        flat: FlatPlan::default(),
+        catalog: CatalogPlan::default(),
+        notes: Vec::new(),
         requeue_ms: RETRY_MS,
     }
 }
@@ -289,6 +321,14 @@ fn plan_valid(
     server: &ServerReading,
     (config, memory): (WorkerConfig, &mut Memory),
 ) -> Plan {
+    let ownership = plan_ownership(declaration, validated, server);
+    if ownership.refused.is_some() {
+        return Plan {
+            refused: ownership.refused,
+            requeue_ms: declaration.recheck_ms().min(HELD_MS),
+            ..plan_blind(declaration, observation)
+        };
+    }
     let was_there = !memory.facts.tables.is_empty();
     let TablesPlan {
         steps: ddl,
@@ -315,8 +355,30 @@ fn plan_valid(
     } else {
         declaration.recheck_ms().min(HELD_MS)
     };
-    let requeue_ms = derived.requeue_ms.unwrap_or(requeue_ms).min(requeue_ms);
+    let is_held = !held.is_empty();
+    let ddl: Vec<_> = ddl
+        .into_iter()
+        .map(|step| step.with_comment(&ownership.comments))
+        .chain(ownership.steps.into_iter().filter(|_| !is_held))
+        .collect();
+    let is_quiet = derived.steps.is_empty() && !derived.drain;
+    let progress = Progress {
+        is_held,
+        is_done: ddl.is_empty() && is_quiet && fleet == FleetStep::Keep,
+    };
+    let flat = plan_view(declaration, validated, server, observation, progress);
+    let made = if may_record(declaration, is_held) {
+        list_made(declaration, validated, server, observation)
+    } else {
+        Vec::new()
+    };
+    let due = [derived.requeue_ms, flat.requeue_ms];
+    let requeue_ms = due.into_iter().flatten().fold(requeue_ms, u64::min);
     Plan {
+        catalog: plan_catalog(declaration, &server.catalog, made),
+        flat,
+        refused: None,
+        notes: ownership.notes,
         ddl,
         held,
         warnings,

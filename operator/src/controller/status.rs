@@ -53,7 +53,7 @@ pub struct SinkStatus {
     pub ready: bool,
     /// What the table's deduplication window lacks, and the statement that mends it; data flows all the same.
     pub window: Option<String>,
-    /// What is under way with derived tables, or waits; data flows all the same.
+    /// What is under way with derived tables and views, or waits; data flows all the same.
     pub derived: Vec<String>,
     /// Partitions that are held, by partition; each once.
     pub holds: Vec<Hold>,
@@ -70,6 +70,8 @@ pub struct Outcome {
     pub applied: Applied,
     /// Why a changed declaration was refused.
     pub refused: Option<String>,
+    /// Writes into the catalog that failed since the start.
+    pub catalog_failures: u64,
 }
 
 impl Outcome {
@@ -124,8 +126,11 @@ pub fn build_status(
 }
 
 fn list_notes(outcome: &Outcome) -> Vec<String> {
-    let notes = outcome.plan.iter().flat_map(|plan| &plan.derived.notes);
-    notes.map(Note::render).collect()
+    let notes = outcome.plan.iter().flat_map(Plan::list_notes);
+    let told = notes.chain(&outcome.applied.notes).map(Note::render);
+    let failures = outcome.catalog_failures;
+    let counted = (failures > 0).then(|| format!("{failures} writes into the catalog failed"));
+    told.chain(counted).collect()
 }
 
 fn list_holds(fleet: &FleetState) -> Vec<Hold> {
@@ -179,6 +184,9 @@ fn render_violations(violations: &[Violation]) -> String {
 }
 
 fn explain_held(plan: Option<&Plan>) -> Option<Explanation> {
+    if let Some(message) = &plan?.refused {
+        return Some((reason::TABLE_OWNED_BY_OTHER, message.clone()));
+    }
     let held = &plan?.held;
     let messages: Vec<_> = held.iter().map(describe_difference).collect();
     (!held.is_empty()).then(|| (reason::TABLE_NOT_AS_DECLARED, messages.join("; ")))

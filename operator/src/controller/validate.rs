@@ -12,6 +12,8 @@ use serde::Serialize;
 use crate::controller::declaration::{Declaration, default_path, list_expressions, quote_column};
 use crate::controller::observe::{Observation, Reading, ServerReading, Unreachable};
 use crate::derived::check::{ValidatedDerived, build_all, check_all};
+use crate::flat_view::definition::build_definition;
+use crate::flat_view::{self, ViewDefinition};
 use crate::sql::check_expression;
 use crate::warehouse::Verdict;
 
@@ -37,6 +39,8 @@ pub struct Validated {
     pub defaults: BTreeMap<String, String>,
     /// The derived tables that are looked after.
     pub derived: Vec<ValidatedDerived>,
+    /// The flat view that is looked after.
+    pub view: Option<ViewDefinition>,
 }
 
 /// Judges a declaration.
@@ -52,6 +56,10 @@ pub fn validate(declaration: &Declaration, observation: &Observation) -> Validat
     let mut violations = check_expressions(&declaration.expected, server);
     violations.extend(check_defaults(&declaration.expected, server));
     violations.extend(check_all(declaration, server));
+    violations.extend(flat_view::definition::check_expressions(
+        &declaration.sink,
+        &server.canonical,
+    ));
     if violations.is_empty() {
         Validation::Valid(Box::new(build_validated(declaration, server)))
     } else {
@@ -96,13 +104,18 @@ fn check_defaults(table: &TableDefinition, server: &ServerReading) -> Vec<Violat
 
 fn build_validated(declaration: &Declaration, server: &ServerReading) -> Validated {
     let defaults = server.defaults.iter();
+    let expected = build_canonical(&declaration.expected, &server.canonical);
+    let derived = build_all(declaration, server);
+    let mut sources = vec![&expected];
+    sources.extend(derived.iter().map(|derived| &derived.expected));
     Validated {
-        expected: build_canonical(&declaration.expected, &server.canonical),
+        view: build_definition(&declaration.sink, &sources, &server.canonical),
+        expected,
         rejected: build_canonical(&declaration.rejected, &server.canonical),
         defaults: defaults
             .filter_map(|(column, value)| Some((column.clone(), value.clone().ok()?)))
             .collect(),
-        derived: build_all(declaration, server),
+        derived,
     }
 }
 

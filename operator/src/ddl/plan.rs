@@ -66,7 +66,7 @@ pub fn plan_tables(
         plan.warnings.extend(one.warnings);
     }
     let missing = plan.steps.iter().find_map(|step| match step {
-        DdlStep::CreateTable { definition } | DdlStep::CreateAgain { definition } => {
+        DdlStep::CreateTable { definition, .. } | DdlStep::CreateAgain { definition, .. } => {
             Some(definition)
         }
         _ => None,
@@ -126,9 +126,15 @@ fn sort(differences: impl IntoIterator<Item = Difference>) -> TablesPlan {
 fn build_create(table: &TableCase<'_>) -> DdlStep {
     let definition = Box::new(table.expected.clone());
     if table.was_there {
-        DdlStep::CreateAgain { definition }
+        DdlStep::CreateAgain {
+            definition,
+            comment: None,
+        }
     } else {
-        DdlStep::CreateTable { definition }
+        DdlStep::CreateTable {
+            definition,
+            comment: None,
+        }
     }
 }
 

@@ -2,11 +2,13 @@
 //!
 //! Must not be here: which steps are wanted (`plan`).
 
+use std::collections::BTreeMap;
+
 use clickhouse_sink_crds::ddl::{Alteration, render_create_table};
 use clickhouse_sink_crds::table::TableDefinition;
 use serde::Serialize;
 
-use crate::sql::render_identifier;
+use crate::sql::{render_identifier, render_literal};
 
 /// One statement, in words that a plan can show.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -24,11 +26,17 @@ pub enum DdlStep {
     CreateTable {
         /// What it must be.
         definition: Box<TableDefinition>,
+        /// Its comment.
+        #[serde(skip)]
+        comment: Option<String>,
     },
     /// The table was there before and is gone: somebody dropped it.
     CreateAgain {
         /// What it must be.
         definition: Box<TableDefinition>,
+        /// Its comment.
+        #[serde(skip)]
+        comment: Option<String>,
     },
     /// The table is there and differs.
     AlterTable {
@@ -49,8 +57,8 @@ impl DdlStep {
         let table = |table: &TableDefinition| format!("{}.{}", table.database, table.name);
         match self {
             Self::CreateDatabase { database, .. } => format!("create database {database}"),
-            Self::CreateTable { definition } => format!("create table {}", table(definition)),
-            Self::CreateAgain { definition } => {
+            Self::CreateTable { definition, .. } => format!("create table {}", table(definition)),
+            Self::CreateAgain { definition, .. } => {
                 format!("create table {} again, which is gone", table(definition))
             }
             Self::AlterTable {
@@ -75,13 +83,41 @@ impl DdlStep {
                     render_identifier(database)
                 )
             }
-            Self::CreateTable { definition } | Self::CreateAgain { definition } => {
-                render_create_table(definition)
+            Self::CreateTable {
+                definition,
+                comment,
+            }
+            | Self::CreateAgain {
+                definition,
+                comment,
+            } => {
+                let table = render_create_table(definition);
+                match comment {
+                    None => table,
+                    Some(comment) => format!("{table}\nCOMMENT {}", render_literal(comment)),
+                }
             }
             Self::AlterTable {
                 definition, change, ..
             } => change.render(definition),
         }
+    }
+
+    /// The step with a comment for the table that it makes, where it makes one of these.
+    #[must_use]
+    pub fn with_comment(mut self, comments: &BTreeMap<String, String>) -> Self {
+        if let Self::CreateTable {
+            definition,
+            comment,
+        }
+        | Self::CreateAgain {
+            definition,
+            comment,
+        } = &mut self
+        {
+            *comment = comments.get(&definition.name).cloned();
+        }
+        self
     }
 
     /// True where workers cannot go on without the step.

@@ -177,6 +177,13 @@ fn build_declarations(
             }
         }
     }
+    let names: Vec<String> = declarations
+        .iter()
+        .map(Declaration::qualified_name)
+        .collect();
+    for declaration in &mut declarations {
+        declaration.siblings.clone_from(&names);
+    }
     declarations
 }
 
@@ -192,6 +199,8 @@ fn build_declaration(
     check_namespace(namespace)?;
     Ok(Declaration {
         uid: folder.build_uid(namespace, name),
+        cluster: folder.cluster_id(),
+        siblings: Vec::new(),
         default_group_id: format!("local.{namespace}.{name}"),
         expected: expected_table(sink),
         rejected: rejected_table(sink),

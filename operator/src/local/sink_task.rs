@@ -231,6 +231,8 @@ async fn reconcile_once(
     let next = Outcome {
         validation: Some(done.validation),
         plan: Some(done.plan),
+        catalog_failures: outcome.borrow().catalog_failures
+            + u64::from(done.applied.catalog_failed),
         applied: done.applied,
         refused: None,
     };

@@ -123,6 +123,12 @@ impl StateFolder {
         })
     }
 
+    /// Names this folder as a cluster.
+    #[must_use]
+    pub fn cluster_id(&self) -> String {
+        self.cluster_id.to_string()
+    }
+
     /// `metadata.uid` of a sink here: a `UUIDv5` of cluster id, namespace and name.
     #[must_use]
     pub fn build_uid(&self, namespace: &str, name: &str) -> String {

@@ -25,7 +25,7 @@ fn a_column_that_is_declared_while_workers_run_is_added_and_filled_and_no_record
     scene.wait_done();
     assert_eq!(
         scene.column("zone"),
-        "LowCardinality(String)|'none'|it\\'s; new|CODEC(ZSTD(3))"
+        "LowCardinality(String)|\\'none\\'|it\\'s; new|CODEC(ZSTD(3))"
     );
     assert_eq!(scene.offsets(), "0,1,2,3,4");
     assert_eq!(scene.query("SELECT zone FROM events WHERE n = 5"), "gate");

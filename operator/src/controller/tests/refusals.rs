@@ -10,11 +10,13 @@ use clickhouse_sink_crds::group_plans::GroupPlans;
 use clickhouse_sink_crds::table::{Engine, ObservedTable, TableDefinition};
 use clickhouse_sink_crds::worker_config::WorkerConfig;
 
+use crate::catalog::{CatalogPlan, CatalogRow};
 use crate::controller::apply::{Applied, apply};
 use crate::controller::memory::Memory;
 use crate::controller::plan::{FleetStep, Plan};
 use crate::ddl::DdlStep;
 use crate::derived::DerivedPlan;
+use crate::flat_view::FlatPlan;
 use crate::fleet::{Fleet, FleetError, FleetSpec, FleetState};
 use crate::warehouse::{Account, FoundView, SelectShape, Verdict, Warehouse, WarehouseError};
 
@@ -79,6 +81,13 @@ impl Warehouse for Scripted {
     }
 
     async fn fetch_count(&self, _: &str) -> Result<u64, WarehouseError> {
+        unused()
+    }
+
+    async fn fetch_catalog(
+        &self,
+        _: &str,
+    ) -> Result<Result<Vec<CatalogRow>, String>, WarehouseError> {
         unused()
     }
 
@@ -163,6 +172,10 @@ async fn run(codes: &[u32], needed: bool) -> (Applied, usize, u32) {
         derived: DerivedPlan::default(),
         fleet: FleetStep::Scale { replicas: 1 },
         memory: None,
+        refused: None,
+        flat: FlatPlan::default(),
+        catalog: CatalogPlan::default(),
+        notes: Vec::new(),
         requeue_ms: 1,
     };
     let applied = apply(&warehouse, &fleet, None, &plan).await;

@@ -47,6 +47,7 @@ fn outcome(declaration: &Declaration) -> Outcome {
         plan: Some(plan),
         applied: Applied::default(),
         refused: None,
+        catalog_failures: 0,
     }
 }
 

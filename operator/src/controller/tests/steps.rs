@@ -11,16 +11,18 @@ use clickhouse_sink_crds::resolve::{expected_table, rejected_table};
 use clickhouse_sink_crds::table::{ObservedColumn, ObservedTable, TableDefinition};
 use clickhouse_sink_crds::worker_config::WorkerConfig;
 
+use crate::catalog::{CatalogReading, CatalogRow};
 use crate::controller::declaration::Declaration;
 use crate::controller::memory::Memory;
 use crate::controller::observe::{Observation, Reading, ServerReading, Unreachable};
 use crate::controller::plan::{FleetStep, Places, Plan, build_plan};
 use crate::controller::reconcile;
 use crate::controller::validate::{Validation, validate};
+use crate::flat_view::FlatReading;
 use crate::fleet::{Fleet, FleetError, FleetSpec, FleetState};
 use crate::warehouse::{Account, FoundView, SelectShape, Verdict, Warehouse, WarehouseError};
 
-pub(super) const SINK: &str = r#"
+pub(crate) const SINK: &str = r#"
 apiVersion: clickhouse-sink.io/v1alpha1
 kind: ClickHouseSink
 metadata: { name: events, namespace: test }
@@ -40,7 +42,7 @@ spec:
       - { name: status, type: String, default: "'raised'" }
 "#;
 
-pub(super) fn declare(text: &str) -> Declaration {
+pub(crate) fn declare(text: &str) -> Declaration {
     let manifests = parse_manifests(text, "sink.yaml").unwrap();
     let Manifest::Sink(sink) = manifests.into_iter().next().unwrap() else {
         panic!("no sink")
@@ -52,6 +54,8 @@ pub(super) fn declare(text: &str) -> Declaration {
     rejected.order_by = vec!["topic".to_owned()];
     Declaration {
         uid: "00000000-0000-5000-8000-000000000001".to_owned(),
+        cluster: "00000000-0000-4000-8000-000000000002".to_owned(),
+        siblings: vec!["test/events".to_owned()],
         default_group_id: "local.test.events".to_owned(),
         expected: expected_table(&sink),
         rejected,
@@ -61,7 +65,7 @@ pub(super) fn declare(text: &str) -> Declaration {
 }
 
 /// A server without tables that can read every expression of [`SINK`].
-fn server() -> ServerReading {
+pub(crate) fn server() -> ServerReading {
     let forms = ["toYYYYMM(at)", "'raised'"];
     ServerReading {
         version: "26.7.2.1".to_owned(),
@@ -74,11 +78,13 @@ fn server() -> ServerReading {
             .collect(),
         defaults: BTreeMap::from([("status".to_owned(), Ok("\"raised\"".to_owned()))]),
         derived: Vec::new(),
+        flat: FlatReading::default(),
+        catalog: CatalogReading::default(),
     }
 }
 
 /// What the server would show of a table that is as declared.
-fn found(table: &TableDefinition, engine: &str) -> ObservedTable {
+pub(crate) fn found(table: &TableDefinition, engine: &str) -> ObservedTable {
     let columns = table.columns.iter().map(|column| ObservedColumn {
         name: column.name.clone(),
         data_type: column.data_type.clone(),
@@ -106,7 +112,7 @@ fn found(table: &TableDefinition, engine: &str) -> ObservedTable {
     }
 }
 
-pub(super) fn server_with_tables(declaration: &Declaration) -> ServerReading {
+pub(crate) fn server_with_tables(declaration: &Declaration) -> ServerReading {
     ServerReading {
         has_database: true,
         table: Some(found(&declaration.expected, "MergeTree")),
@@ -118,7 +124,7 @@ pub(super) fn server_with_tables(declaration: &Declaration) -> ServerReading {
     }
 }
 
-pub(super) fn observe(server: ServerReading) -> Observation {
+pub(crate) fn observe(server: ServerReading) -> Observation {
     Observation {
         server: Reading::Known(server),
         fleet: FleetState::default(),
@@ -127,7 +133,7 @@ pub(super) fn observe(server: ServerReading) -> Observation {
     }
 }
 
-pub(super) fn unreachable() -> Unreachable {
+pub(crate) fn unreachable() -> Unreachable {
     Unreachable {
         reason: "ClickHouseUnreachable",
         message: "it cannot be reached".to_owned(),
@@ -323,6 +329,13 @@ impl Warehouse for Refusing {
 
     async fn fetch_count(&self, _sql: &str) -> Result<u64, WarehouseError> {
         Ok(0)
+    }
+
+    async fn fetch_catalog(
+        &self,
+        _: &str,
+    ) -> Result<Result<Vec<CatalogRow>, String>, WarehouseError> {
+        Ok(Ok(Vec::new()))
     }
 
     async fn apply_statement(&self, sql: &str) -> Result<(), WarehouseError> {
