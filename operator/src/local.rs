@@ -2,6 +2,7 @@
 //!
 //! Must not be here: what is done about a sink (`controller`), how workers are kept running (`fleet/local.rs`).
 
+pub mod delete;
 pub mod input;
 pub mod line;
 pub mod replay;

@@ -118,7 +118,11 @@ pub async fn observe<W: Warehouse, F: Fleet>(
     }
 }
 
-async fn fetch_server<W: Warehouse>(
+/// What ClickHouse says.
+///
+/// # Errors
+/// As the warehouse.
+pub async fn fetch_server<W: Warehouse>(
     warehouse: &W,
     declaration: &Declaration,
 ) -> Result<ServerReading, WarehouseError> {

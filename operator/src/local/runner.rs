@@ -136,7 +136,7 @@ impl Runner {
         for (name, sink) in &self.sinks {
             if !self.declared.contains_key(name) && !sink.is_stopping() {
                 tracing::info!(sink = name, "Sink is gone from the files and is drained.");
-                sink.stop();
+                sink.remove();
             }
         }
         self.start_or_change();

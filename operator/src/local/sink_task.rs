@@ -18,6 +18,7 @@ use crate::ddl::DdlStep;
 use crate::fleet::local::LocalFleet;
 use crate::fleet::{FleetError, FleetState};
 use crate::local::build_warehouse;
+use crate::local::delete::delete_tables;
 use crate::local::state_folder::StateFolder;
 
 /// What the loop is told.
@@ -25,6 +26,8 @@ use crate::local::state_folder::StateFolder;
 struct Orders {
     declaration: Declaration,
     stop_signals: u32,
+    /// It is gone from the files: what it made may go too.
+    is_removed: bool,
 }
 
 /// A sink that runs.
@@ -58,6 +61,7 @@ impl SinkHandle {
         let (orders, orders_receiver) = watch::channel(Orders {
             declaration,
             stop_signals: 0,
+            is_removed: false,
         });
         let (outcome_sender, outcome) = watch::channel(Outcome::default());
         let task = tokio::spawn(run_sink(fleet, orders_receiver, outcome_sender));
@@ -91,6 +95,14 @@ impl SinkHandle {
     /// Asks the sink's workers to drain and stop; again: passes the hurry on.
     pub fn stop(&self) {
         self.orders.send_modify(|orders| orders.stop_signals += 1);
+    }
+
+    /// It is gone from the files: its workers drain, and then its tables go where `deletionPolicy` says so.
+    pub fn remove(&self) {
+        self.orders.send_modify(|orders| {
+            orders.is_removed = true;
+            orders.stop_signals += 1;
+        });
     }
 
     /// True once it was asked to stop.
@@ -178,7 +190,12 @@ async fn run_sink(
             () = sleep(Duration::from_millis(requeue_ms)) => {}
         }
     }
-    stop_fleet(fleet, orders).await
+    let state = stop_fleet(fleet, orders.clone()).await;
+    let last = orders.borrow().clone();
+    if last.is_removed {
+        delete_tables(&last.declaration).await;
+    }
+    state
 }
 
 /// Waits for a topic that was not known when we looked: what workers read first must be remembered soon.
