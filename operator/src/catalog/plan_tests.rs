@@ -83,7 +83,7 @@ fn catalog(declaration: &Declaration, lacks: &[&str], rows: Vec<CatalogRow>) -> 
         table: Some(ObservedTable {
             uuid: UUID.to_owned(),
             engine: "ReplacingMergeTree".to_owned(),
-            engine_full: "ReplacingMergeTree(recorded_at) ORDER BY (database, name, uuid, definition_fingerprint)".to_owned(),
+            engine_full: "ReplacingMergeTree(recorded_at) ORDER BY (database, name, uuid, definition_fingerprint) SETTINGS non_replicated_deduplication_window = 100000".to_owned(),
             sorting_key: "database, name, uuid, definition_fingerprint".to_owned(),
             partition_key: String::new(),
             comment: String::new(),

@@ -2,8 +2,7 @@
 //!
 //! Must not be here: which rows are wanted (`plan.rs`).
 
-use std::collections::BTreeMap;
-
+use clickhouse_sink_crds::resolve::windows;
 use clickhouse_sink_crds::table::{ColumnDefinition, Engine, TableDefinition};
 use serde::{Deserialize, Serialize};
 
@@ -103,7 +102,7 @@ pub fn catalog_table(declaration: &Declaration) -> TableDefinition {
         order_by: order_by.map(str::to_owned).to_vec(),
         partition_by: None,
         ttl: None,
-        settings: BTreeMap::new(),
+        settings: windows(&declaration.sink.spec),
         indexes: Vec::new(),
         cluster: declaration.expected.cluster.clone(),
     }

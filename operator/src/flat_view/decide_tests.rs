@@ -121,7 +121,7 @@ fn build(case: &Case) -> ViewFacts {
     if case.word == 2 {
         entries.push(Entry {
             promoted: Some("word".to_owned()),
-            ..entry(ME, MY_UID, 1, 7)
+            ..entry(ME, MY_UID, case.generation, 7)
         });
     }
     let owner = if case.last_is_mine { ME } else { "c/ns/other" };

@@ -20,6 +20,7 @@ use crate::controller::reconcile;
 use crate::controller::validate::{Validation, validate};
 use crate::flat_view::FlatReading;
 use crate::fleet::{Fleet, FleetError, FleetSpec, FleetState};
+use crate::ownership::plan_ownership;
 use crate::warehouse::{Account, FoundView, SelectShape, Verdict, Warehouse, WarehouseError};
 
 pub(crate) const SINK: &str = r#"
@@ -113,14 +114,29 @@ pub(crate) fn found(table: &TableDefinition, engine: &str) -> ObservedTable {
 }
 
 pub(crate) fn server_with_tables(declaration: &Declaration) -> ServerReading {
+    let owned = |table: &TableDefinition, engine: &str| ObservedTable {
+        comment: comment_of(declaration, &table.name),
+        ..found(table, engine)
+    };
     ServerReading {
         has_database: true,
-        table: Some(found(&declaration.expected, "MergeTree")),
-        rejected: Some(found(
+        table: Some(owned(&declaration.expected, "MergeTree")),
+        rejected: Some(owned(
             &declaration.rejected,
             "ReplacingMergeTree(rejected_at)",
         )),
         ..server()
+    }
+}
+
+/// The comment that the declaration's own table gets.
+fn comment_of(declaration: &Declaration, table: &str) -> String {
+    match validate(declaration, &observe(server())) {
+        Validation::Valid(validated) => {
+            let mut comments = plan_ownership(declaration, &validated, &server()).comments;
+            comments.remove(table).unwrap()
+        }
+        _ => String::new(),
     }
 }
 
