@@ -78,10 +78,14 @@ impl WarehouseError {
         )
     }
 
-    /// True where what was to be made is there already.
+    /// True where what was to be made is there already, and what was to be removed is not.
     #[must_use]
-    pub const fn is_there_already(&self) -> bool {
-        matches!(self, Self::Server { code: 15 | 57, .. })
+    pub fn is_there_already(&self) -> bool {
+        match self {
+            Self::Server { code: 15 | 57, .. } => true,
+            Self::Server { code: 36, message } => message.contains("have any table TTL"),
+            _ => false,
+        }
     }
 
     /// True where the fault is in the statement itself: asking again gives the same answer.

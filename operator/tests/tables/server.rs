@@ -37,6 +37,14 @@ impl Scratch {
         assert!(result.is_ok(), "{sql}: {result:?}");
     }
 
+    /// A second time, when there may be nothing left to do.
+    pub(crate) async fn run_again(&self, sql: &str) {
+        match self.server.apply_statement(sql).await {
+            Ok(()) => {}
+            Err(error) => assert!(error.is_there_already(), "{sql}: {error:?}"),
+        }
+    }
+
     pub(crate) async fn fetch(&self, name: &str) -> ObservedTable {
         let found = self.server.fetch_table(&self.database, name).await;
         found.unwrap().unwrap()
