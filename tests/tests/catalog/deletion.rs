@@ -81,7 +81,7 @@ fn retain_touches_nothing_and_neither_does_a_stop() {
 fn an_adopted_table_is_never_dropped() {
     let scene = Scene::new("delete_adopted");
     scene.query(
-        "CREATE TABLE events (id String, n UInt32, _topic LowCardinality(String), _partition Int32, _offset Int64, \
+        "CREATE TABLE events (id String, n UInt32, _topic LowCardinality(String), _partition UInt32, _offset UInt64, \
          _timestamp DateTime64(3, 'UTC')) ENGINE = MergeTree ORDER BY id SETTINGS non_replicated_deduplication_window = 100000",
     );
     let sink = scene.sink.clone().set("deletionPolicy", "Delete");
