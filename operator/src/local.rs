@@ -183,7 +183,6 @@ fn decide_exit_code(validation: &Validation, plan: &Plan, failed: bool) -> u8 {
     match validation {
         Validation::Invalid(_) => EXIT_INVALID,
         Validation::Unknown(_) => EXIT_WAREHOUSE,
-        Validation::Valid(_) if plan.refused.is_some() => EXIT_INVALID,
         Validation::Valid(_) if failed => EXIT_WAREHOUSE,
         Validation::Valid(_) if !plan.held.is_empty() => EXIT_HELD,
         Validation::Valid(_) => 0,

@@ -44,8 +44,6 @@ pub struct Plan {
     pub derived: DerivedPlan,
     /// What happens to the workers.
     pub fleet: FleetStep,
-    /// Tables that are another sink's: nothing else of this plan is done.
-    pub refused: Option<String>,
     /// What happens to the flat view, behind the workers.
     pub flat: FlatPlan,
     /// What happens to the catalog, last.
@@ -96,7 +94,7 @@ impl Plan {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let is_quiet = self.derived.steps.is_empty() && !self.derived.drain;
-        let is_shown = self.flat.step.is_none() && self.refused.is_none();
+        let is_shown = self.flat.step.is_none();
         self.ddl.is_empty()
             && self.held.is_empty()
             && is_quiet
@@ -287,7 +285,6 @@ fn plan_blind(declaration: &Declaration, observation: &Observation) -> Plan {
         derived: DerivedPlan::default(),
         fleet: plan_scale(declaration, observation),
         memory: None,
-        refused: None,
         flat: FlatPlan::default(),
         catalog: CatalogPlan::default(),
         notes: Vec::new(),
@@ -322,13 +319,6 @@ fn plan_valid(
     (config, memory): (WorkerConfig, &mut Memory),
 ) -> Plan {
     let ownership = plan_ownership(declaration, validated, server);
-    if ownership.refused.is_some() {
-        return Plan {
-            refused: ownership.refused,
-            requeue_ms: declaration.recheck_ms().min(HELD_MS),
-            ..plan_blind(declaration, observation)
-        };
-    }
     let was_there = !memory.facts.tables.is_empty();
     let TablesPlan {
         steps: ddl,
@@ -377,7 +367,6 @@ fn plan_valid(
     Plan {
         catalog: plan_catalog(declaration, &server.catalog, made),
         flat,
-        refused: None,
         notes: ownership.notes,
         ddl,
         held,

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::controller::apply::{Applied, Failure};
 use crate::controller::declaration::Declaration;
 use crate::controller::plan::{Plan, describe_difference};
-use crate::controller::validate::Validation;
+use crate::controller::validate::{Validation, reason_of};
 use crate::derived::Note;
 use crate::fleet::{FleetState, Hold, WorkerPhase};
 
@@ -169,7 +169,7 @@ fn explain_validation(validation: Option<&Validation>) -> Option<Explanation> {
     match validation {
         None | Some(Validation::Valid(_)) => None,
         Some(Validation::Invalid(violations)) => {
-            Some((reason::INVALID_SPEC, render_violations(violations)))
+            Some((reason_of(violations), render_violations(violations)))
         }
         Some(Validation::Unknown(why)) => Some((why.reason, why.message.clone())),
     }
@@ -184,9 +184,6 @@ fn render_violations(violations: &[Violation]) -> String {
 }
 
 fn explain_held(plan: Option<&Plan>) -> Option<Explanation> {
-    if let Some(message) = &plan?.refused {
-        return Some((reason::TABLE_OWNED_BY_OTHER, message.clone()));
-    }
     let held = &plan?.held;
     let messages: Vec<_> = held.iter().map(describe_difference).collect();
     (!held.is_empty()).then(|| (reason::TABLE_NOT_AS_DECLARED, messages.join("; ")))

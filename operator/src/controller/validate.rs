@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use clickhouse_sink_crds::expression::volatile_function;
+use clickhouse_sink_crds::names::reason;
 use clickhouse_sink_crds::table::TableDefinition;
 use clickhouse_sink_crds::violation::Violation;
 use serde::Serialize;
@@ -14,6 +15,7 @@ use crate::controller::observe::{Observation, Reading, ServerReading, Unreachabl
 use crate::derived::check::{ValidatedDerived, build_all, check_all};
 use crate::flat_view::definition::build_definition;
 use crate::flat_view::{self, ViewDefinition};
+use crate::ownership::plan_ownership;
 use crate::sql::check_expression;
 use crate::warehouse::Verdict;
 
@@ -60,10 +62,25 @@ pub fn validate(declaration: &Declaration, observation: &Observation) -> Validat
         &declaration.sink,
         &server.canonical,
     ));
-    if violations.is_empty() {
-        Validation::Valid(Box::new(build_validated(declaration, server)))
-    } else {
-        Validation::Invalid(violations)
+    if !violations.is_empty() {
+        return Validation::Invalid(violations);
+    }
+    let validated = build_validated(declaration, server);
+    match plan_ownership(declaration, &validated, server).refused {
+        None => Validation::Valid(Box::new(validated)),
+        Some(message) => {
+            let violation = Violation::new("spec.table.name", &message);
+            Validation::Invalid(vec![violation.of_rule(reason::TABLE_OWNED_BY_OTHER)])
+        }
+    }
+}
+
+/// The word for what is wrong.
+#[must_use]
+pub fn reason_of(violations: &[Violation]) -> &'static str {
+    match violations {
+        [one] if one.rule == reason::TABLE_OWNED_BY_OTHER => reason::TABLE_OWNED_BY_OTHER,
+        _ => reason::INVALID_SPEC,
     }
 }
 

@@ -15,7 +15,7 @@ use crate::cli::ReplayArgs;
 use crate::controller::declaration::Declaration;
 use crate::controller::observe::observe;
 use crate::controller::plan::{Places, build_config};
-use crate::controller::validate::{Validation, validate};
+use crate::controller::validate::{Validation, reason_of, validate};
 use crate::fleet::dry::DryFleet;
 use crate::fleet::local::files::{make_private_folder, write_private_file};
 use crate::local::input::read_declarations;
@@ -122,7 +122,7 @@ async fn resolve_config(
         Validation::Unknown(why) => Err(not_now(why.reason, why.message)),
         Validation::Invalid(violations) => {
             let texts: Vec<_> = violations.iter().map(Violation::to_string).collect();
-            Err(not_now("InvalidSpec", texts.join("; ")))
+            Err(not_now(reason_of(&violations), texts.join("; ")))
         }
     }
 }

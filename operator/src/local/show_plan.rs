@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::cli::{Output, PlanArgs};
 use crate::controller::plan::{FleetStep, Plan, PlanStep};
 use crate::controller::preview;
-use crate::controller::validate::Validation;
+use crate::controller::validate::{Validation, reason_of};
 use crate::fleet::dry::DryFleet;
 use crate::local::input::read_declarations;
 use crate::local::state_folder::StateFolder;
@@ -187,7 +187,7 @@ fn build_view(
         },
         Validation::Invalid(violations) => PlanView {
             outcome: PlanOutcome::Invalid,
-            reason: Some("InvalidSpec"),
+            reason: Some(reason_of(&violations)),
             message: Some("the declaration cannot be made real: see `violations`".to_owned()),
             violations,
             ..view

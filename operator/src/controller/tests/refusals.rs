@@ -172,7 +172,6 @@ async fn run(codes: &[u32], needed: bool) -> (Applied, usize, u32) {
         derived: DerivedPlan::default(),
         fleet: FleetStep::Scale { replicas: 1 },
         memory: None,
-        refused: None,
         flat: FlatPlan::default(),
         catalog: CatalogPlan::default(),
         notes: Vec::new(),
