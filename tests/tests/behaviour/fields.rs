@@ -8,7 +8,7 @@ use clickhouse_sink_crds::schema::schema_leaves;
 use clickhouse_sink_tests::paths::workspace_dir;
 
 /// Each leaf of the spec's schema and the test that shows its effect.
-const TESTS: [(&str, &str); 49] = [
+const TESTS: [(&str, &str); 73] = [
     (
         "spec.batch.compression",
         "each_compression_brings_the_same_rows_and_the_better_one_sends_fewer_bytes",
@@ -193,6 +193,96 @@ const TESTS: [(&str, &str); 49] = [
     (
         "spec.table.ttl",
         "local_makes_the_table_as_it_is_declared_and_a_second_run_changes_nothing",
+    ),
+    (
+        "spec.clickhouse.cluster.ddl",
+        "a_replicated_database_passes_statements_on_itself",
+    ),
+    (
+        "spec.clickhouse.cluster.name",
+        "a_table_of_a_cluster_is_replicated_and_every_statement_says_so",
+    ),
+    (
+        "spec.deletionPolicy",
+        "delete_drops_exactly_what_the_sink_made",
+    ),
+    (
+        "spec.delivery.quorum",
+        "a_quorum_is_asked_for_only_where_the_sink_says_so",
+    ),
+    (
+        "spec.derived[].backfill",
+        "a_new_derived_table_is_filled_from_what_is_there_while_records_flow",
+    ),
+    (
+        "spec.derived[].engine.mergeTree",
+        "a_derived_table_has_the_key_the_settings_and_the_ttl_that_are_declared",
+    ),
+    (
+        "spec.derived[].engine.replacingMergeTree.versionColumn",
+        "the_current_state_of_each_alert_is_its_newest_version",
+    ),
+    ("spec.derived[].name", "every_line_of_an_order_is_a_row"),
+    (
+        "spec.derived[].orderBy[]",
+        "a_derived_table_has_the_key_the_settings_and_the_ttl_that_are_declared",
+    ),
+    (
+        "spec.derived[].partitionBy",
+        "a_derived_table_has_the_key_the_settings_and_the_ttl_that_are_declared",
+    ),
+    (
+        "spec.derived[].select",
+        "a_changed_select_under_flow_of_two_workers_misses_and_doubles_no_row",
+    ),
+    (
+        "spec.derived[].settings{}",
+        "a_derived_table_has_the_key_the_settings_and_the_ttl_that_are_declared",
+    ),
+    (
+        "spec.derived[].ttl",
+        "a_derived_table_has_the_key_the_settings_and_the_ttl_that_are_declared",
+    ),
+    (
+        "spec.flatView.columns[].expression",
+        "elements_of_tuples_are_columns_and_expressions_are_computed",
+    ),
+    (
+        "spec.flatView.columns[].name",
+        "an_old_file_never_wins_and_a_person_promotes_it_once",
+    ),
+    (
+        "spec.flatView.name",
+        "a_table_of_that_name_survives_with_its_rows_and_data_flows",
+    ),
+    (
+        "spec.flatView.read",
+        "final_and_latest_by_give_the_newest_version_of_each_key_and_plain_gives_all",
+    ),
+    ("spec.flatView.source", "a_view_may_read_a_derived_table"),
+    (
+        "spec.table.columns[].codec",
+        "comments_codecs_defaults_ttl_settings_and_indexes_follow_the_declaration",
+    ),
+    (
+        "spec.table.indexes[].expression",
+        "comments_codecs_defaults_ttl_settings_and_indexes_follow_the_declaration",
+    ),
+    (
+        "spec.table.indexes[].granularity",
+        "comments_codecs_defaults_ttl_settings_and_indexes_follow_the_declaration",
+    ),
+    (
+        "spec.table.indexes[].name",
+        "comments_codecs_defaults_ttl_settings_and_indexes_follow_the_declaration",
+    ),
+    (
+        "spec.table.indexes[].type",
+        "comments_codecs_defaults_ttl_settings_and_indexes_follow_the_declaration",
+    ),
+    (
+        "spec.table.wideningPolicy",
+        "a_column_is_widened_only_with_the_policy_and_takes_larger_values_then",
     ),
     (
         "spec.workers.memoryBudget",

@@ -58,3 +58,24 @@ fn what_has_the_name_of_the_view_is_left_and_told() {
     assert_eq!(scene.query("SELECT x FROM tags_mv"), "7");
     assert_eq!(local.workers().len(), 0);
 }
+
+#[test]
+fn a_derived_table_has_the_key_the_settings_and_the_ttl_that_are_declared() {
+    let derived = json!([{
+        "name": "tags",
+        "engine": { "mergeTree": {} },
+        "partitionBy": "toYYYYMM(at)",
+        "orderBy": ["tag", "id"],
+        "ttl": "at + INTERVAL 400 DAY",
+        "settings": { "index_granularity": "1024" },
+        "select": "SELECT id, at, arrayJoin(tags) AS tag, 'one' AS rule FROM events",
+    }]);
+    let scene = Scene::new("derived_attributes", 1).set("derived", derived);
+    let local = scene.local();
+    local.wait_workers(1, SOON).unwrap();
+    assert_eq!(
+        scene.query("SELECT engine_full FROM system.tables WHERE database = currentDatabase() AND name = 'tags' FORMAT TSVRaw"),
+        "MergeTree PARTITION BY toYYYYMM(at) ORDER BY (tag, id) TTL at + toIntervalDay(400) \
+         SETTINGS index_granularity = 1024, non_replicated_deduplication_window = 100000"
+    );
+}
