@@ -1,6 +1,8 @@
 //! Tables and views that a person drops.
 
-use crate::support::{Scene, tags, wait_log};
+use serde_json::json;
+
+use crate::support::{SOON, Scene, tags, wait_log};
 
 #[test]
 fn a_view_that_was_dropped_is_made_again_and_what_is_missing_is_told() {

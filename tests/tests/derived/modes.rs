@@ -12,7 +12,7 @@ fn validate_makes_nothing_says_what_to_run_and_goes_on_once_it_is_there() {
     let scene = Scene::new("mode_validate", 1).set("derived", tags("one", "None"));
     // The tables as `auto` makes them, without derived ones.
     let mut maker = scene.local_on(&scene.sink.clone().unset("derived"));
-    maker.wait_workers(1, SOON).unwrap();
+    wait_log(&maker, "| Ready");
     assert_eq!(maker.program.term_and_wait(SOON).unwrap(), 0);
     let local = scene.local_on(&scene.with("table.ddl", "validate"));
     wait_log(&local, "create it: CREATE TABLE IF NOT EXISTS");
