@@ -318,6 +318,9 @@ fn every_test_that_is_named_for_a_field_exists() {
     for part in ["tests", "sink-worker", "crds", "operator"] {
         read_sources(&root.join(part), &mut sources);
     }
+    // Tests of a module within a file are indented.
+    let sources: Vec<&str> = sources.lines().map(str::trim_start).collect();
+    let sources = sources.join("\n");
     let missing: Vec<&str> = TESTS
         .iter()
         .map(|(_, test)| *test)
